@@ -31,6 +31,7 @@ from which_query import TABLES
 from skactive import StochasticBatchQuery
 from skactive._utils.randomness import seeded_clone, spawn
 from skactive._utils.statistics import Estimate, estimate, holm
+from skactive.campaign._columns import readings_of
 from skactive.campaign._first_batch import FIRST, first_rows
 from skactive.campaign._models import fitted_preprocessing, named_model
 from skactive.plotting import _drawing as drawing
@@ -82,7 +83,7 @@ def one_trial(X: Any, y: np.ndarray, number: int, models: Sequence[str]) -> dict
     """By way of choosing: classes among the first labels, and the numbers of each model; and how many classes are."""
     strata = y if np.unique(y, return_counts=True)[1].min() > 1 else None
     train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, stratify=strata, random_state=number)
-    prepared = fitted_preprocessing(X.iloc[train], "plain", number)
+    prepared = fitted_preprocessing(X.iloc[train], readings_of(X.iloc[train]), "plain", number)
     data = (*(prepared.transform(X.iloc[part]) for part in (train, test)), y[train], y[test])
     found: dict[str, Any] = {"all classes": len(np.unique(y[train]))}
     for how in FIRST:

@@ -15,15 +15,16 @@ from sklearn.base import clone
 
 from .._utils.randomness import check_random_state
 from .._utils.types import Changes
-from .._utils.validation import FLAG, Rule, Rules, check_parameters, integer, one_of, warn
+from .._utils.validation import FLAG, Rule, Rules, check_parameters, each_warning_once, integer, one_of, warn
 from ..query import Limits
 from ..query._pool import Pool
 from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of
+from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, first_rows
-from ._labels import Answer, Told, Vocabulary, events_of
+from ._labels import Answer, Told, Vocabulary, events_of, kind_of, told_of_kind
 from ._picks import picks_of
 from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
@@ -45,11 +46,11 @@ class CampaignBase:
     path: Path
     target: str
     id: str | None
-    kind: str
     random_state: int
     _query: Any
     _model: Any
     _X: pd.DataFrame | None
+    _readings: dict[str, Reading]
     _fits: dict[str, Any]
 
     rules: ClassVar[Rules] = {
@@ -79,10 +80,16 @@ class CampaignBase:
         self._settings = settings = self._store.settings()
         n_rows = self._store.ledger().n_rows
         with self._store.ours("its settings"):
-            check_settings({"gone": [], "pool": [], **settings}, n_rows)
+            check_settings({"gone": [], "pool": [], "dialect": {}, **settings}, n_rows)
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
-        self.kind, self.random_state = settings["kind"], settings["random_state"]
+        self.random_state = settings["random_state"]
+        self._readings = {name: Reading(**one) for name, one in settings["readings"].items()}
         self._X, self._fits = None, {}
+
+    @property
+    def kind(self) -> str:
+        """What labels are: "classes", also while there are none that say so, or "numbers"."""
+        return self._settings["kind"] or self._store.settings()["kind"] or "classes"
 
     def _take_rows(self) -> None:
         """Read ids, without a table."""
@@ -92,17 +99,26 @@ class CampaignBase:
     def _take_table(self, table: Table, changes: str) -> None:
         """Put the rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
         rows, taken = self._store.rows(), self._store.settings().get("gone", [])
-        check_by_row(table.X, self._settings.get("groups"), self._settings.get("weight"))
-        match = Match.of(rows, table)
+        check_by_row(table.X, self._settings["groups"], self._settings["weight"])
+        match = Match.of(rows, table, self._readings)
+        places = np.concatenate([match.positions[match.changed], match.new])
+        self._warn_of_odd(described(table.X.take(places), self._readings))
         match.check_changes(rows.ids, set(taken), changes)
-        came = self._vocabulary().labels([table.labels[i] for i in match.new.tolist()])
+        labels = [table.labels[i] for i in match.new.tolist()]
+        came, decided = self._vocabulary(labels).labels(labels), self._decided_by(labels)
         ids = rows.ids.append(table.ids[match.new]) if len(match.new) else rows.ids
         now = Rows(ids, match.all_hashes(rows.hashes), [*rows.labels, *came])
         if len(match.new) or len(match.changed):
-            self._store.replace_rows(now, len(rows.ids))
+            self._store.replace_rows(now, len(rows.ids), decided)
+            self._tell_of(labels, decided)
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
         self._ids, self._gone, self._X = ids, match.gone, match.rows(ids)
+
+    def _warn_of_odd(self, found: pd.DataFrame) -> None:
+        """Name cells that are gaps to a model by name."""
+        for line in told_of_odd(found) if isinstance(self._model, str) else ():
+            warn(line)
 
     def _state(self) -> State:
         return State.of(self._store.ledger(), len(self._ids), self._settings["rule"], self._gone.tolist())
@@ -110,8 +126,16 @@ class CampaignBase:
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         return rows_of(self._ids, ids, frozenset(self._gone.tolist()))
 
-    def _vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.kind, self._settings["labels"], self._store.ledger().counts)
+    def _vocabulary(self, labels: Sequence[Any]) -> Vocabulary:
+        """What labels may be; ``labels`` decide if they are the first."""
+        kind = self._settings["kind"] or kind_of(labels) or "classes"
+        models.check_score(self._settings["query"].get("params", {}).get("score"), kind)
+        return Vocabulary(kind, self._settings["labels"], self._store.ledger().counts)
+
+    def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
+        """Settings that labels decide if they are the first: what labels are."""
+        kind = None if self._settings["kind"] else kind_of(labels)
+        return {"kind": kind} if kind else {}
 
     def _table(self) -> pd.DataFrame:
         """The table without ids and labels, in the order of the campaign."""
@@ -129,6 +153,7 @@ class CampaignBase:
 
     # --- what changes the file --------------------------------------------------------------------
 
+    @each_warning_once()
     def _ask(self, n: int, limits: Limits | None) -> pd.DataFrame:
         number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
         state = self._state()
@@ -170,10 +195,18 @@ class CampaignBase:
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:
         ledger, rows = self._store.ledger(), self._rows_of([answer.id for answer in answers])
-        events, told = events_of(answers, rows, ledger, self._vocabulary(), unasked)
+        labels, seen = [answer.label for answer in answers if not answer.skipped], ledger.seen
+        events, told = events_of(answers, rows, ledger, self._vocabulary(labels), unasked)
+        decided = self._decided_by(labels)
         if events:
-            self._store.add_events(events, ledger.seen)
+            self._store.add_events(events, seen, decided)
+            self._tell_of(labels, decided)
         return told
+
+    def _tell_of(self, labels: Sequence[Any], decided: dict[str, Any]) -> None:
+        """Say what the first labels have decided, where others might see it otherwise."""
+        if decided and (said := told_of_kind(labels, decided["kind"])):
+            warn(said)
 
     def _withdraw(self, ids: Sequence[Any]) -> None:
         state, rows = self._state(), self._rows_of(ids)
@@ -200,7 +233,8 @@ class CampaignBase:
         """The fitted preprocessing of a named model."""
         if "prepared" not in self._fits:
             vectorizer = self._settings["model"].get("vectorizer", "plain")
-            self._fits["prepared"] = models.fitted_preprocessing(self._features(), vectorizer, self.random_state)
+            given = self._features(), self._readings, vectorizer, self.random_state
+            self._fits["prepared"] = models.fitted_preprocessing(*given)
         return self._fits["prepared"]
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -257,15 +291,17 @@ def check_settings(settings: dict[str, Any], n_rows: int) -> None:
     written = {
         **{name: rules[name] for name in ("target", "id", "labels", "rule", "first", "groups", "weight")},
         **dict.fromkeys(("columns", "pool"), texts),
-        "kind": one_of(filter(None, TASKS.values())),
+        "kind": one_of(filter(None, TASKS.values())).or_none(),
         "random_state": integer(0),
+        "dialect": Rule(lambda value: all(mark is None or len(mark) == 1 for mark in value.values()), "marks"),
         "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
         "model": Rule(lambda value: "digest" in value or value["name"] in models.MODELS, "a model"),
     }
     for name, rule in written.items():
         rule.check(name, settings[name])
+    check_readings(settings["readings"], {*settings["columns"]} - {settings["groups"], settings["weight"]})
     if "params" in settings["query"]:
-        models.query_of(settings["query"], None, settings["kind"]).check_parameters()
+        models.query_of(settings["query"], None, settings["kind"] or "classes").check_parameters()
 
 
 def until_written(attempt: Callable[[], Result]) -> Result:
@@ -360,7 +396,7 @@ def first_choice(
     if how == "uniform":
         rows = rng.choice(candidates, k, replace=False)
         return Choice(rows, -np.log(len(candidates) - np.arange(k)), facts)
-    most = max(k, models.MOST_ROWS)
+    most = max(k, MOST_ROWS)
     some = np.sort(rng.choice(candidates, most, replace=False)) if len(candidates) > most else candidates
     points = np.asarray(prepare().transform(X.take(some)), dtype=np.float64)
     return Choice(some[first_rows(points, k, rng, how)], np.full(k, np.nan), facts)

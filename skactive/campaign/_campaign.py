@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, StoppingMeasure, Task
-from .._utils.validation import check_parameters
+from .._utils.validation import check_parameters, each_warning_once
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
+from ._columns import described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
@@ -37,7 +39,7 @@ class Campaign(CampaignBase):
     target, id : str
         The columns of the labels and of the ids; ``id`` is None for ids in an index without a name.
     kind : {"classes", "numbers"}
-        What labels are.
+        What labels are: as the first ones say, if `start` saw none and ``task`` is "auto".
     random_state : int
         The seed. The same seed asks for the same ids, in one process or in many, on one machine, for the same table in
         the order that it had at the start.
@@ -123,7 +125,8 @@ class Campaign(CampaignBase):
             By default ``StochasticBatchQuery(epsilon=0.1)``: one in ten rows is picked uniformly, by which accuracy can
             be estimated. Its ``random_state`` is replaced by seeds of the campaign.
         task : {"auto", "classification", "regression"}, default="auto"
-            "auto": regression if labels are numbers, and some are no whole ones or there are more than twenty.
+            "auto": regression if labels are numbers, and some are no whole ones, there are more than twenty different
+            ones, or most of twenty or more differ. Without labels in the table, the first that are told decide.
         labels : sequence, optional
             All allowed labels; others are refused. By default any.
         rule : {"latest", "majority", "open"}, default="latest"
@@ -146,18 +149,21 @@ class Campaign(CampaignBase):
         cls._check(groups=groups, weight=weight)
         table = Table.of(frame, id=id, target=target)
         check_by_row(table.X, groups, weight)
-        kind = TASKS[task] or kind_of(table.labels)
+        kind = TASKS[task] or kind_of(table.labels) or ("classes" if labels is not None else None)
         if None not in table.labels:
             raise CampaignError(
                 f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
             )
-        closed = None if labels is None else allowed_labels(labels, kind)
-        came = Vocabulary(kind, closed, set()).labels(table.labels)
+        closed = None if labels is None else allowed_labels(labels, kind or "classes")
+        came = Vocabulary(kind or "classes", closed, set()).labels(table.labels)
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN) if query is None else query
+        features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
+        readings = readings_of(features, table.decimal)
         settings = {
             "target": target,
             "id": id,
             "columns": table.X.columns.tolist(),
+            "readings": {name: asdict(reading) for name, reading in readings.items()},
             "kind": kind,
             "labels": closed,
             "rule": rule,
@@ -166,13 +172,14 @@ class Campaign(CampaignBase):
             "first": ("typical" if len(closed or ()) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
-            "query": query_settings(query, kind),
+            "query": query_settings(query, kind or "classes"),
         }
-        Store(path).create(settings, Rows(table.ids, row_hashes(table.X), came))
+        Store(path).create(settings, Rows(table.ids, row_hashes(table.X, readings), came))
         campaign = object.__new__(cls)
         campaign._connect(path, verbose)
         campaign._take_rows()
         campaign._query, campaign._model, campaign._X = query, model, table.X
+        campaign._warn_of_odd(campaign.columns())
         return campaign
 
     @classmethod
@@ -295,6 +302,7 @@ class Campaign(CampaignBase):
         wanted = listed_ids(ids)
         until_written(lambda: self._withdraw(wanted))
 
+    @each_warning_once()
     def status(
         self,
         *,
@@ -326,6 +334,7 @@ class Campaign(CampaignBase):
         shown = judged if accuracy else None
         return status_of(state, batches, self._named_ids(), self.kind, accuracy=shown, report=told)
 
+    @each_warning_once()
     def model(self) -> Any:
         """A model fitted to all labels that count.
 
@@ -338,6 +347,7 @@ class Campaign(CampaignBase):
             raise CampaignError(f"A model needs {needed}. There are {len(state.labels)} labels: tell some more.")
         return self._fitted(state)
 
+    @each_warning_once()
     def recheck(self, n: int = 20) -> pd.DataFrame:
         """Labelled rows that are most worth a second look: labels that out-of-fold predictions find least probable.
 
@@ -361,6 +371,20 @@ class Campaign(CampaignBase):
             raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
         return surprising(judged.out_of_fold, state, self._table().take(list(state.labels)), self.kind, n)
 
+    def columns(self) -> pd.DataFrame:
+        """How each column of the table is read, as decided at the start: for models by name.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by column: ``kind`` ("number", "date", "category", "text", "constant" or "empty"),
+            ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
+            something else, an ``example`` of these and the ``row``, by its id.
+        """
+        if "columns" not in self._fits:
+            self._fits["columns"] = described(self._table(), self._readings)
+        return self._fits["columns"].copy()
+
     def disagreements(self) -> pd.DataFrame:
         """Rows with different labels of annotators: a column for each, and ``label``, which counts, or None."""
         return disputes_of(self._state(), self._named_ids())
@@ -370,6 +394,7 @@ class Campaign(CampaignBase):
         events = [event for event in self._store.events() if event.row < len(self._ids)]
         return table_of(events, self._ids)
 
+    @each_warning_once()
     def to_frame(self, *, guesses: bool = False) -> pd.DataFrame:
         """A copy of the table with the labels that count in the target column, indexed by id.
 

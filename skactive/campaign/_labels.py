@@ -15,7 +15,8 @@ import pandas as pd
 from ._store import CampaignError, Event, Ledger, shown
 
 EXACT = 2.0**53  # up to here a float holds every whole number
-MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones
+MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones, or most of so many differ
+FEW = 5  # whole numbers, that may be any
 MOST_SHOWN = 5  # corrections that a sentence names
 
 
@@ -57,14 +58,29 @@ def plain_label(value: Any, name: str) -> Any:
     raise CampaignError(f"{name} must be a text, a finite number of 64 bits or a boolean. Got {value!r}.")
 
 
-def kind_of(labels: Iterable[Any]) -> str:
-    """Whether labels are "numbers" to be predicted or "classes"."""
-    known = {label for label in labels if label is not None}
-    if not known or any(isinstance(label, str | bool) for label in known):
+def kind_of(labels: Iterable[Any]) -> str | None:
+    """Whether labels are "numbers" to be predicted or "classes"; None if there are none."""
+    found = [label for label in labels if label is not None]
+    known = set(found)
+    if not known:
+        return None
+    if any(isinstance(label, str | bool) for label in known):
         return "classes"
-    if any(isinstance(label, float) and label % 1 for label in known):
-        return "numbers"
-    return "numbers" if len(known) > MOST_CLASSES else "classes"
+    are_parts = any(isinstance(label, float) and label % 1 for label in known)
+    are_many = len(known) > MOST_CLASSES or (len(found) >= MOST_CLASSES and len(known) > len(found) / 2)
+    return "numbers" if are_parts or are_many else "classes"
+
+
+def told_of_kind(labels: Iterable[Any], kind: str) -> str:
+    """What to say of the first labels, by which it was decided what labels are; nothing where these leave no doubt."""
+    found = [None if re.match("0[0-9]", str(label)) else _as_number(label) for label in labels if label is not None]
+    if None in found or (kind == "classes" and (len(found) < FEW or len(set(found)) <= len(found) / 2)):
+        return ""
+    what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
+    return (
+        f"These first labels are taken as {what}, and so are all to come. If they are not, start anew with "
+        f'task="{task}", in the shell `skactive start --task {task}`, and tell them again.'
+    )
 
 
 def check_one_type(labels: Iterable[Any], name: str) -> None:

@@ -35,10 +35,8 @@ from .._utils.validation import ParameterError, shown
 from ..posterior._registry import class_probabilities
 from ..query import BatchQuery, StochasticBatchQuery
 from ..scores import SCORES
+from ._columns import MOST_CATEGORIES, Reading, read, some_of
 from ._store import CampaignError
-
-MOST_ROWS = 20_000  # of the table, that preprocessing is fitted to
-MOST_CATEGORIES = 40  # of a column; less frequent ones are one category
 
 
 def _net(kind: str) -> Any:
@@ -69,17 +67,16 @@ def has_skrub() -> bool:
     return importlib.util.find_spec("skrub") is not None
 
 
-def fitted_preprocessing(X: pd.DataFrame, vectorizer: str, seed: int) -> Any:
+def fitted_preprocessing(X: pd.DataFrame, readings: dict[str, Reading], vectorizer: str, seed: int) -> Any:
     """A transformer from columns of a table to numbers, fitted to its rows, or to `MOST_ROWS` at even distances."""
     if vectorizer == "skrub":
         from skrub import TableVectorizer
 
-        steps = [TableVectorizer(), FunctionTransformer(_filled)]
+        steps = [FunctionTransformer(_with_categories), TableVectorizer(), _gaps()]
     else:
         steps = [Columns()]
-    prepared = seeded_clone(make_pipeline(Clean(), *steps), np.random.default_rng(seed))
-    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_ROWS)).astype(np.int64))
-    return FrozenEstimator(prepared.fit(X.take(rows)))
+    prepared = seeded_clone(make_pipeline(Clean(readings), *steps), np.random.default_rng(seed))
+    return FrozenEstimator(prepared.fit(some_of(X)))
 
 
 def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
@@ -88,74 +85,29 @@ def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
     return make_pipeline(prepared, *scale, MODELS[name](kind))
 
 
-def _filled(X: Any) -> Any:
-    """Numbers with zeros for the gaps that skrub leaves, in dates and in columns without any value."""
-    return np.nan_to_num(np.asarray(X, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+def _gaps() -> SimpleImputer:
+    """Gaps of numbers as their median, with a mark beside."""
+    return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+
+
+def _with_categories(X: pd.DataFrame) -> pd.DataFrame:
+    """Texts in a type that skrub does not read once more, as numbers or dates."""
+    return X.astype(dict.fromkeys(X.select_dtypes(object), "category"))
 
 
 class Clean(TransformerMixin, BaseEstimator):
-    """Columns as numbers, dates or texts, as the rows of the fit decide; a value of another type is a gap.
+    """Columns as they are read: numbers, dates or texts."""
 
-    Objects become texts, unless all are numbers or booleans. Texts that are dates in nearly all rows become dates.
-    """
+    def __init__(self, readings: dict[str, Reading]) -> None:
+        self.readings = readings
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Clean:
-        self.kinds_ = {name: _kind_of_column(X[name]) for name in X.columns}
         self.feature_names_in_ = np.array(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
         return self
 
     def transform(self, X: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame({name: _as_kind(X[name], kind) for name, kind in self.kinds_.items()}, index=X.index)
-
-
-def _kind_of_column(column: pd.Series) -> str:
-    """The type of a column: "number", "text", "date", or the format of texts that are dates."""
-    column = _of_numpy(column)
-    found = column.dropna()
-    if pd.api.types.is_datetime64_any_dtype(column):
-        return "date"
-    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
-        return "number"
-    if isinstance(column.dtype, pd.CategoricalDtype) or len(found) == 0:
-        return "text"
-    if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in found):
-        return "number"
-    return next((form for form in DATES if _as_dates(found, form).notna().mean() > NEARLY_ALL), "text")
-
-
-def _of_numpy(column: pd.Series) -> pd.Series:
-    """A column of Arrow or a sparse one as objects."""
-    return column.astype(object) if isinstance(column.dtype, pd.ArrowDtype | pd.SparseDtype) else column
-
-
-DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
-NEARLY_ALL = 0.95  # texts that fit a format, so that a column is dates with some gaps or slips
-
-
-def _as_dates(column: pd.Series, form: str) -> pd.Series:
-    """Texts as dates, gaps if they are none; digits alone are a number."""
-    texts = column.astype(str)
-    marked = texts.where(texts.str.contains(r"\d[-/.:]\d", regex=True))
-    return pd.to_datetime(marked, errors="coerce", utc=True, format=form)
-
-
-def _as_kind(column: pd.Series, kind: str) -> pd.Series:
-    """A column in its type, each value by itself."""
-    column = _of_numpy(column)
-    if kind == "text":
-        texts = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]
-        return pd.Series(texts, index=column.index, dtype=object)
-    if kind == "number":
-        if pd.api.types.is_timedelta64_dtype(column):
-            return column.dt.total_seconds()
-        if not pd.api.types.is_numeric_dtype(column):
-            column = pd.to_numeric(column.astype(object), errors="coerce")
-        return column.astype(np.float64)
-    dates = column
-    if not pd.api.types.is_datetime64_any_dtype(column):
-        dates = _as_dates(column, DATES[0] if kind == "date" else kind)
-    return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[us]")
+        return pd.DataFrame({name: read(X[name], reading) for name, reading in self.readings.items()}, index=X.index)
 
 
 class Columns(TransformerMixin, BaseEstimator):
@@ -165,13 +117,12 @@ class Columns(TransformerMixin, BaseEstimator):
         numbers = [name for name in X.columns if X[name].dtype.kind == "f"]
         dates = [name for name in X.columns if X[name].dtype.kind == "M"]
         texts = [name for name in X.columns if name not in (*numbers, *dates)]
-        gaps = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
         categories = OneHotEncoder(
             handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False
         )
         self.columns_ = make_column_transformer(
-            (gaps, numbers),
-            (make_pipeline(FunctionTransformer(_parts_of_dates), gaps), dates),
+            (_gaps(), numbers),
+            (make_pipeline(FunctionTransformer(_parts_of_dates), _gaps()), dates),
             (categories, texts),
         ).fit(X)
         return self
@@ -321,7 +272,7 @@ def query_settings(query: Any, kind: str) -> dict[str, Any]:
     if hasattr(query, "check_parameters"):
         query.check_parameters()
     if isinstance(query, StochasticBatchQuery):
-        _check_score(query.score, kind)
+        check_score(query.score, kind)
     name = type(query).__name__
     params = {key: value for key, value in query.get_params(deep=False).items() if key != "random_state"}
     if _class_of(name) is type(query) and _is_plain(params):
@@ -329,7 +280,8 @@ def query_settings(query: Any, kind: str) -> dict[str, Any]:
     return {"name": name, "digest": _digest("query", query)}
 
 
-def _check_score(score: Any, kind: str) -> None:
+def check_score(score: Any, kind: str) -> None:
+    """Refuse a score that is not for these labels."""
     tasks = getattr(SCORES.get(score if isinstance(score, str) else ""), "tasks", ())
     task = "classifier" if kind == "classes" else "regressor"
     if tasks and task not in tasks:

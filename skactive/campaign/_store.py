@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,28 +190,39 @@ class Store:
                 raise Overtaken
             self._add(connection, [("ask", [rows, log_proba, facts])])
 
-    def add_events(self, events: Sequence[Event], seen: int) -> None:
-        """Write events that were decided on in view of those up to ``seen``; `Overtaken` as for a batch."""
+    def add_events(self, events: Sequence[Event], seen: int, decided: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write events that were decided on in view of those up to ``seen``, and settings that they decide.
+
+        `Overtaken` as for a batch, and if these settings are no longer None.
+        """
         turn: dict[int, Iterator[int]] = defaultdict(itertools.count)  # events of one row stay in their order
         events = sorted(events, key=lambda event: (next(turn[event.row]), event.kind, event.annotator))
         with self._writing(_rows(events), seen) as connection:
             by_kind = itertools.groupby(events, key=lambda event: (event.kind, event.annotator))
             groups = [(kind, name, list(some)) for (kind, name), some in by_kind]
-            self._add(connection, [(kind, [name, _rows(some), _labels(some)]) for kind, name, some in groups])
+            told = [(kind, [name, _rows(some), _labels(some)]) for kind, name, some in groups]
+            self._add(connection, [*self._settled(decided), *told])
 
     def note(self, settings: dict[str, Any]) -> None:
         """Write some settings, replacing those of the same names."""
         with self._writing() as connection:
             self._add(connection, [("settings", [settings])])
 
-    def replace_rows(self, rows: Rows, n_before: int) -> None:
-        """Write rows in place of the ``n_before`` first of them: with new ones behind, or other hashes."""
+    def replace_rows(self, rows: Rows, n_before: int, decided: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write rows in place of the ``n_before`` first: new ones behind, that decide settings, or other hashes."""
         with self._writing() as connection:
             if self._ledger.n_rows != n_before:
                 raise Overtaken
             changed = np.flatnonzero(rows.hashes[:n_before] != self._ledger.rows().hashes)
             hashes = _packed(rows.hashes[changed])
-            self._add(connection, [("hashes", [changed.tolist(), hashes]), *_records_of(rows, n_before)])
+            new = [("hashes", [changed.tolist(), hashes]), *_records_of(rows, n_before)]
+            self._add(connection, [*self._settled(decided), *new])
+
+    def _settled(self, decided: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """A record of settings that were None until now."""
+        if any(self._ledger.settings[name] is not None for name in decided):
+            raise Overtaken
+        return [("settings", [dict(decided)])] if decided else []
 
     @contextmanager
     def ours(self, what: str) -> Iterator[None]:

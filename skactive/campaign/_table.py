@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.validation import import_optional, warn
+from ._columns import Reading, is_of_numbers, read
 from ._labels import EXACT, plain_labels
 from ._store import CampaignError, Rows, has_texts, index_of, shown
 
@@ -34,6 +35,7 @@ class Table:
     ids: pd.Index
     X: pd.DataFrame  # the columns of the model, indexed by id
     labels: list[Any]  # None where the target has a gap
+    decimal: str | None  # the decimal mark of the file that the table was read from, if it shows one
 
     @classmethod
     def of(cls, frame: Any, *, id: str | None, target: str, columns: list[str] | None = None) -> Table:
@@ -54,7 +56,7 @@ class Table:
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
         X = frame[ours]
         X = X.set_axis(ids.rename(id if id is not None else frame.index.name or "id"), axis=0)
-        return cls(ids, X, plain_labels(frame[target], "target", ids))
+        return cls(ids, X, plain_labels(frame[target], "target", ids), frame.attrs.get("decimal"))
 
 
 def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> None:
@@ -233,12 +235,21 @@ def _hint(ids: pd.Index, unknown: list[Any]) -> str:
 # --- hashes of rows -------------------------------------------------------------------------------
 
 
-def row_hashes(X: pd.DataFrame) -> Hashes:
+def row_hashes(X: pd.DataFrame, readings: Mapping[str, Reading]) -> Hashes:
     """A hash for each row: the same for the same values, in whatever types and order of columns and rows."""
     names = sorted(X.columns)
     blocks = (X.iloc[start : start + _BLOCK] for start in range(0, len(X), _BLOCK))
-    hashed = (pd.DataFrame({name: _hashed(block[name]) for name in names}) for block in blocks)
+    hashed = (pd.DataFrame({name: _hashed_as(block[name], readings.get(name)) for name in names}) for block in blocks)
     return np.concatenate([pd.util.hash_pandas_object(one, index=False).to_numpy() for one in hashed])
+
+
+def _hashed_as(column: pd.Series, reading: Reading | None) -> Hashes:
+    """A hash for each value as it is read, so that one odd cell, by which all are texts, does not change the others."""
+    if reading is None or reading.kind not in ("number", "date") or column.dtype.kind in "mM" or is_of_numbers(column):
+        return _hashed(column)
+    values = read(column, reading)
+    is_read = values.abs() < EXACT if reading.kind == "number" else values.notna()
+    return np.where(is_read, _hashed(values), _hashed(column))
 
 
 def _hashed(column: pd.Series) -> Hashes:
@@ -283,7 +294,7 @@ class Match:
     hashes: Hashes  # of the table
 
     @classmethod
-    def of(cls, rows: Rows, table: Table) -> Match:
+    def of(cls, rows: Rows, table: Table, readings: Mapping[str, Reading]) -> Match:
         where = np.arange(len(rows.ids)) if rows.ids.equals(table.ids) else rows.ids.get_indexer(table.ids)
         known = where >= 0
         if not known.any():
@@ -293,7 +304,7 @@ class Match:
             )
         positions = np.full(len(rows.ids), -1, dtype=np.int64)
         positions[where[known]] = np.flatnonzero(known)
-        hashes = row_hashes(table.X)
+        hashes = row_hashes(table.X, readings)
         changed = np.flatnonzero((positions >= 0) & (hashes[positions] != rows.hashes))
         return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), hashes)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import importlib
 import os
 import re
@@ -51,12 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(command: str, options: Any) -> int:
     """Run a command; what goes wrong is one line on standard error."""
 
-    def say(kind: str, said: Any) -> None:
-        print(f"skactive {command}: {kind}: {_in_shell(str(said), command, vars(options))}", file=sys.stderr)
+    @functools.cache  # a warning of a model comes with each of its fits
+    def say(kind: str, said: str) -> None:
+        print(f"skactive {command}: {kind}: {_in_shell(said, command, vars(options))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *_, **__: say("note", message)
+        warnings.showwarning = lambda message, *_, **__: say("note", str(message))
         try:
             print(_function(command)(options))
         except BrokenPipeError:

@@ -10,8 +10,9 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,16 @@ import pandas as pd
 
 from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
-from ..campaign._labels import Answer, kind_of, plain_label, plain_labels
+from ..campaign._base import TASKS
+from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
+from ..campaign._labels import Answer, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
-from ._tables import GAPS, packed, read_table, write_table
+from ._tables import Dialect, packed, read_table, write_table
+
+MOST_NAMES = 12  # of columns, in one sentence
 
 # --- commands -------------------------------------------------------------------------------------
 
@@ -34,30 +39,46 @@ def start(options: argparse.Namespace) -> str:
     """Begin a campaign for a table in a file, or in several."""
     keep_inputs(options.campaign, {"the table": options.pool})
     path = Path(options.campaign)
-    frame, task = labelled_table(options.pool, options.id, options.target, options.task)
+    frame, kind = labelled_table(options.pool, options, TASKS[options.task] or None)
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
     with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool)):
-        _begin(new, frame, task, options)
+        columns = _begin(new, frame, kind, options)
     campaign = Campaign.open(path)
-    status = _counted(campaign)
-    what = "numbers to predict" if campaign.kind == "numbers" else "classes"
+    status, kind = _counted(campaign), campaign._settings["kind"]
+    what = {"numbers": "numbers to predict", None: "classes or numbers, as the first ones will say"}.get(kind, kind)
     text = (
         f"{path} begins a campaign for the {status.n_rows:,} rows of {_in_words(options.pool)}: {status.n_labels:,} "
-        f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. Labels "
-        f"are {what}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
+        f"Labels are {what}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"{_columns_in_words(columns)}\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
     )
-    return _answer(options, text, status, kind=campaign.kind, seed=campaign.random_state)
+    listed = columns.reset_index().to_dict("records")
+    return _answer(options, text, status, kind=kind, seed=campaign.random_state, columns=listed)
 
 
-def _begin(path: Path, frame: pd.DataFrame, task: Any, options: argparse.Namespace) -> None:
+def _columns_in_words(columns: pd.DataFrame) -> str:
+    """A line for each kind of columns, and one for each column with odd cells."""
+    gaps = [f"{name} ({n} gap{'s' * (n > 1)})" if n else str(name) for name, n in columns["gaps"].items()]
+    lines = []
+    for kind, names in pd.Series(gaps, index=columns.index).groupby(columns["kind"], sort=False):
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"Read as {kind}: {', '.join(names[:MOST_NAMES])}{more}.")
+    return "\n".join([*lines, *told_of_odd(columns)])
+
+
+def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.Namespace) -> pd.DataFrame:
+    """Start a campaign, and say how columns are read."""
+    warnings.filterwarnings("ignore", "Column '")  # the answer has these lines
     labels = None if options.labels is None else [label.strip() for label in options.labels.split(",")]
     # One pick in ten is uniform, as by default in Python: accuracy can be estimated from these.
     query = StochasticBatchQuery(options.score, options.sampler, options.beta, epsilon=0.1, diversity=options.diversity)
     same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
+    task: Any = next(task for task, its_kind in TASKS.items() if its_kind == (kind or ""))
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
-    campaign._store.note({"pool": _beside(path, options.pool)})
+    campaign._store.note({"pool": _beside(path, options.pool), "dialect": asdict(frame.attrs["dialect"])})
+    return campaign.columns()
 
 
 def ask(options: argparse.Namespace) -> str:
@@ -170,7 +191,7 @@ def recheck(options: argparse.Namespace) -> str:
     found = campaign.recheck(options.n)
     if options.output is not None:
         file = found.rename(columns={"label": campaign.target}).rename_axis(campaign.id or "id")
-        write_table(file.reset_index(), options.output, force=options.force)
+        write_table(file.reset_index(), options.output, _dialect(campaign), force=options.force)
         text = (
             f"{options.output} holds the {len(found)} labelled rows whose label surprises the model most.\n"
             f"Correct what is wrong in its column {campaign.target!r}. Next: skactive tell "
@@ -233,7 +254,7 @@ def simulate(options: argparse.Namespace) -> str:
     from ._experiments import simulated
 
     keep_inputs(options.output, {"the table": [options.labels]})
-    text, facts = simulated(options, *labelled_table([options.labels], options.id, options.target, "auto"))
+    text, facts = simulated(options, *labelled_table([options.labels], options, None))
     return _answer(options, text, **facts)
 
 
@@ -245,7 +266,7 @@ def export(options: argparse.Namespace) -> str:
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
-    write_table(frame, options.output, force=options.force)
+    write_table(frame, options.output, _dialect(campaign), force=options.force)
     status, n = _counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
     if options.guesses:
@@ -279,8 +300,8 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         warn(f"the table is read from {shown(far)}, as {options.campaign} says.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
-    as_text = [name for name in (bare.id, bare.target if bare.kind == "classes" else None) if name is not None]
-    frame = _table(paths, as_text, bare.id, bare.target)
+    frame = _table(paths, bare.id, bare.target, like=_dialect(bare))
+    frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], frame.attrs["dialect"])
     if bare.id is not None:
         frame[bare.id] = _typed(bare, frame[bare.id])
     changes: Any = "take" if options.take_changes else "refuse"
@@ -297,28 +318,50 @@ def _beside(campaign: Path, paths: Sequence[str]) -> list[str]:
     return [str(path.relative_to(folder) if path.is_relative_to(folder) else path) for path in whole]
 
 
-def labelled_table(paths: list[str], id: str | None, target: str, task: str) -> tuple[pd.DataFrame, str]:
-    """A table, and its task. Labels that are numbers to predict come as numbers, classes as texts, to the letter."""
-    ids = [id] if id is not None else []
-    if task != "classification":
-        frame = _table(paths, ids, id, target)
-        known = frame[target].dropna()
-        are_numbers = pd.api.types.is_numeric_dtype(known) and not pd.api.types.is_bool_dtype(known)
-        if task == "regression" or (are_numbers and kind_of(plain_labels(known, target, known.index)) == "numbers"):
-            return frame, "regression"
-    frame = _table(paths, [*ids, target], id, target)
-    if words := sorted(set(GAPS).intersection(map(str, frame[target].dropna()))):
+def _dialect(campaign: Campaign) -> Dialect:
+    """How the table of a campaign was written at the start."""
+    return Dialect(**campaign._settings.get("dialect", {}))
+
+
+def labelled_table(paths: list[str], options: Any, kind: str | None) -> tuple[pd.DataFrame, str | None]:
+    """A table, and what its labels are, if they say so; classes come as texts, to the letter."""
+    target = options.target
+    frame = _table(paths, options.id, target)
+    with error_context(_in_words(paths)):
+        frame[target], kind = labels_of(frame[target], kind, frame.attrs["dialect"])
+    if kind != "numbers" and (words := sorted(set(GAPS).intersection(map(str, frame[target].dropna())))):
         warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
-    return frame, "classification"
+    return frame, kind
 
 
-def _table(paths: Sequence[str], text: Iterable[str], *names: str | None) -> pd.DataFrame:
-    """The table in all these files, if it has the columns that it must have; what there is to note of it is said."""
-    frame = read_table(*sorted(file for path in paths for file in _files_of(path)), text=text)
+def labels_of(column: pd.Series, kind: str | None, dialect: Dialect) -> tuple[pd.Series, str | None]:
+    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or, without one, they all say."""
+    if kind == "classes":
+        return column, kind
+    texts = column.map(str.strip, na_action="ignore").astype(object)
+    texts = texts.where(~texts.isin([*GAPS, ""]))
+    spelt = [spelling_of(texts.dropna(), dialect.mark)]
+    spelt += [Reading("number", mark=dialect.decimal, grouped=True)] if dialect.decimal else []  # other columns show it
+    found = [read(texts, one) for one in spelt]
+    kinds = {kind_of(numbers.dropna().tolist()) for numbers in found if numbers.count() == texts.count()}
+    if kind is None and "numbers" not in kinds:
+        return column, kind
+    odd = np.flatnonzero(texts.notna() & found[-1].isna()).tolist()
+    if odd:
+        mark, got = spelt[-1].mark, texts.iloc[odd[0]]
+        raise CampaignError(f"a label must be a number, with the decimal mark {mark!r} of the table. Got {got!r}.", odd)
+    return found[-1], "numbers"
+
+
+def _table(paths: Sequence[str], id: str | None, target: str, *text: str, **given: Dialect) -> pd.DataFrame:
+    """The table in all these files, if it has ids and labels, as texts; what there is to note of it is said."""
+    names = [name for name in (id, target) if name is not None]
+    files = sorted(file for path in paths for file in _files_of(path))
+    frame = read_table(*files, text=[*names, *text], **given)
     for note in frame.attrs["notes"]:
         warn(note)
     for name in names:
-        if name is not None and name not in frame.columns:
+        if name not in frame.columns:
             raise FileError(f"{_in_words(paths)} has no column {name!r}: add it. Its columns: {shown([*frame], 12)}.")
     return frame
 
@@ -336,7 +379,7 @@ def _files_of(path: str) -> list[str]:
     return found
 
 
-def _typed(campaign: Campaign, ids: Iterable[Any]) -> list[Any]:
+def _typed(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     """Ids of a file, which are texts, in the type of the campaign."""
     if len(campaign._ids) and isinstance(campaign._ids[0], int | np.integer):
         whole = re.compile("-?(0|[1-9][0-9]{0,17})")
@@ -358,18 +401,18 @@ def keep_inputs(output: str | None, inputs: Mapping[str, Sequence[str]]) -> None
 
 
 def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
-    """A file of a batch that somebody has filled in."""
+    """What somebody has filled in, with ids and labels in their types."""
     if _is(path, ".html"):
         raise FileError(
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
     id, target = campaign.id or "id", campaign.target
-    as_text = [id, "skip", *([target] if campaign.kind == "classes" else [])]
-    frame = _table([path], as_text, id, target)
+    frame = _table([path], id, target, "skip", like=_dialect(campaign))
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
         raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
-    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object, index=frame.index)
+    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object)
+    frame[target], _ = labels_of(frame[target], campaign._settings["kind"], frame.attrs["dialect"])
     return frame
 
 
@@ -431,7 +474,8 @@ def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
     frame.insert(1, "skip", None)
     if guesses is not None:
         frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
-    return {output: packed(frame.reset_index(names=campaign.id or "id"), str(output))}
+    frame = frame.reset_index(names=campaign.id or "id")
+    return {output: packed(frame, str(output), _dialect(campaign))}
 
 
 def _questions(campaign: Campaign) -> dict[str, Any]:

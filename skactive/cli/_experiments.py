@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .._utils.types import SamplerName
+from ..campaign._columns import readings_of
 from ..campaign._models import fitted_preprocessing, has_skrub, named_model
 from ..datasets import make_repeated
 from ..experiment import run_experiment
@@ -145,14 +146,16 @@ def queries_for(kind: str, model: str) -> dict[str, Any]:
     return queries
 
 
-def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tuple[str, dict[str, Any]]:
+def simulated(options: argparse.Namespace, frame: pd.DataFrame, kind: str | None) -> tuple[str, dict[str, Any]]:
     """A paragraph, and facts; the picture is written on the way."""
     output = picture_of(options)
     frame = frame[frame[options.target].notna()].reset_index(drop=True)
-    kind = "numbers" if task == "regression" else "classes"
+    kind = kind or "classes"
     labels = frame[options.target]
     y = labels.to_numpy(dtype=float) if kind == "numbers" else labels.str.strip().to_numpy(dtype=str)
     X = frame.drop(columns=[name for name in (options.target, options.id) if name is not None])
+    if not X.shape[1]:
+        raise FileError(f"{options.labels} must have a column beside the id and the target, for a model to learn from.")
     needed = options.initial + options.rounds * options.n
     n_test = max(1, len(y) // 3)
     if len(y) - n_test < needed:
@@ -160,7 +163,9 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, task: str) -> tu
             f"{options.labels} must have more labels: a third of the {len(y)} is for testing, and --initial and "
             f"--rounds times -n take {needed} of the others. Lower these."
         )
-    prepared = fitted_preprocessing(X, "skrub" if has_skrub() else "plain", options.seed)
+    prepared = fitted_preprocessing(
+        X, readings_of(X, frame.attrs.get("decimal")), "skrub" if has_skrub() else "plain", options.seed
+    )
     learner, queries = named_model(options.model, prepared, kind), queries_for(kind, options.model)
     scoring = "accuracy" if kind == "classes" else "neg_root_mean_squared_error"
     sizes = {"test_size": n_test, "n_initial": options.initial, "batch_size": options.n}

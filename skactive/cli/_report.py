@@ -37,7 +37,8 @@ def report_page(campaign: Campaign, **options: Any) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n"
         f"<h1>{title}</h1>\n<p>{datetime.now():%d %B %Y, %H:%M}</p>\n{campaign.status(**options)._repr_html_()}\n"
-        f"{_learning_curve(campaign)}\n<h2>The last batch</h2>\n{_last_batch(campaign)}\n</body></html>\n"
+        f"{_learning_curve(campaign)}\n<h2>The last batch</h2>\n{_last_batch(campaign)}\n"
+        f"<h2>How columns are read</h2>\n{campaign.columns().fillna('').to_html(border=0)}\n</body></html>\n"
     )
 
 

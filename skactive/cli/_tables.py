@@ -4,6 +4,7 @@ Columns named in `text` (ids and labels) are read to the letter: "007", "1e5" an
 cell is missing. Another column of .csv or .tsv, which have no types, holds numbers or booleans if every cell is one, or
 one of `GAPS`; a column with leading zeros is text, and dates are text. Formats with types keep them; a column of mixed
 types is text. Whole numbers are never floats that would lose digits: with gaps they are Int64, beyond 64 bits text.
+What a model makes of texts is decided in `campaign._columns`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,10 @@ import pyarrow as pa
 import pyarrow.csv
 from pyarrow import compute, parquet
 
+from ..campaign._columns import GAPS
 from ._files import FileError, atomic_write
 
 DELIMITERS = ",;\t|"
-GAPS = ["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "Null", "null", "None", "none"]
 TRUE, FALSE = ["True", "true", "TRUE"], ["False", "false", "FALSE"]
 
 WHOLE = r"^-?(0|[1-9][0-9]*)$"
@@ -51,30 +53,55 @@ SHEET_ROWS, CELL_CHARACTERS = 2**20, 2**15 - 1
 """The limits of a workbook; openpyxl would cut longer texts without a word."""
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """How a file writes its table; None for what it leaves open."""
+
+    sep: str | None = None
+    decimal: str | None = None
+
+    @property
+    def mark(self) -> str | None:
+        """The decimal mark; where no number shows it, semicolons tell: spreadsheets write them to keep commas free."""
+        return self.decimal or ("," if self.sep == ";" else None)
+
+
+@dataclass
+class _File:
+    """What a reader is asked for, and what it finds."""
+
+    text: frozenset[str]
+    like: Dialect
+    dialect: Dialect = Dialect()
+    notes: list[str] = field(default_factory=list)
+
+
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_table(*paths: str, text: Iterable[str] = ()) -> pd.DataFrame:
+def read_table(*paths: str, text: Iterable[str] = (), like: Dialect = Dialect()) -> pd.DataFrame:
     """The table in a file of a format told by its suffix; columns in ``text``, which need not be there, to the letter.
 
-    Rows of several files follow each other; all must have the same columns. ``attrs["notes"]`` has sentences that a
-    user should know, such as "... is not UTF-8: read as ...".
+    Where a file does not show its decimal mark, it is that of ``like``, if its separator is, too. Rows of several files
+    follow each other; all must have the same columns. ``attrs["notes"]`` has sentences that a user should know, such as
+    "... is not UTF-8: read as ...", and ``attrs["dialect"]`` how the first file is written.
     """
-    tables, notes = [], []
+    tables, notes, files = [], [], []
     for path in paths:
         read, _ = _format_of(path)
-        said: list[str] = []
+        file = _File(frozenset(text), like)
         with _told_of(path, "read"):
             content = Path(path).read_bytes()
             content = gzip.decompress(content) if _is_packed(path) else content
-            tables.append(_named(read(content, frozenset(text), said), said))
+            tables.append(_named(read(content, file), file.notes))
             if tables[-1].column_names != tables[0].column_names:
                 raise ValueError(f"its columns must be those of {paths[0]}")
-        notes += [f"{path}: {note}" for note in said]
+        notes += [f"{path}: {note}" for note in file.notes]
+        files.append(file)
     with _told_of(f"{paths[0]}, ...", "read"):
         table = pa.concat_tables(tables, promote_options="default")
     frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
-    frame.attrs["notes"] = notes
+    frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
     return frame
 
 
@@ -90,7 +117,7 @@ def _told_of(path: str, done: str) -> Iterator[None]:
         raise FileError(f"{path} cannot be {done}: {' '.join(str(said).split())}") from error
 
 
-def _format_of(path: str) -> tuple[Callable[..., Any], Callable[[pd.DataFrame], bytes]]:
+def _format_of(path: str) -> tuple[Callable[..., Any], Callable[..., bytes]]:
     suffix = os.path.splitext(str(path).lower().removesuffix(".gz"))[1]
     if suffix not in FORMATS or (_is_packed(path) and suffix in (".parquet", ".xlsx")):
         known = ", ".join(FORMATS)
@@ -130,8 +157,8 @@ def _series(column: Any) -> pd.Series:
     return column.to_pandas(date_as_object=False)
 
 
-def _table(names: list[str], columns: list[list[Any]], as_text: frozenset[str], notes: list[str]) -> Any:
-    arrays = [_array(values, name in as_text, name, notes) for name, values in zip(names, columns, strict=True)]
+def _table(names: list[str], columns: list[list[Any]], file: _File) -> Any:
+    arrays = [_array(cells, name in file.text, name, file.notes) for name, cells in zip(names, columns, strict=True)]
     return pa.Table.from_arrays(arrays, names)
 
 
@@ -162,7 +189,7 @@ def _plain_text(value: Any) -> str | None:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _decoded(content: bytes, notes: list[str]) -> str:
+def _decoded(content: bytes, file: _File) -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = content.decode("utf-16")
     else:
@@ -171,7 +198,7 @@ def _decoded(content: bytes, notes: list[str]) -> str:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             text = content.decode("cp1252")
-            notes.append(f"it is not UTF-8 (line {line}): read as Windows-1252.")
+            file.notes.append(f"it is not UTF-8 (line {line}): read as Windows-1252.")
     if "\0" in text:
         raise ValueError("it holds NUL characters, so it is no text. Save the table as UTF-8 text.")
     return text
@@ -180,12 +207,12 @@ def _decoded(content: bytes, notes: list[str]) -> str:
 # --- .csv and .tsv --------------------------------------------------------------------------------
 
 
-def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], delimiter: str | None = None) -> Any:
+def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -> Any:
     """Cells by Arrow, which refuses rows of another width; what it lacks is the delimiter and the types.
 
     pandas fills short rows with gaps and so does not see a missing delimiter.
     """
-    text = _decoded(content, notes).lstrip("\r\n")
+    text = _decoded(content, file).lstrip("\r\n")
     if declared := re.match("sep=(.)[\r\n]+", text):  # which Excel wants before the header
         text, delimiter = text[declared.end() :], declared[1]
     if not text:
@@ -208,8 +235,10 @@ def _read_delimited(content: bytes, as_text: frozenset[str], notes: list[str], d
     names = [column[0].as_py() or "" for column in table.columns]
     filled = functools.reduce(compute.or_, map(compute.is_valid, table.columns))
     body = table.slice(1).filter(filled.slice(1))  # spreadsheets leave rows of delimiters alone
+    cells = {name: _cells(column) for name, column in zip(names, body.columns, strict=True) if name not in file.text}
+    file.dialect = Dialect(delimiter, _decimal_mark([*cells.values()], delimiter, file.like))
     typed = [
-        column if name in as_text else _typed(column, name, delimiter == ";", notes)
+        _typed(column, cells[name], name, file) if name in cells else column
         for name, column in zip(names, body.columns, strict=True)
     ]
     return pa.Table.from_arrays(typed, names)
@@ -238,35 +267,53 @@ def _check_quotes(text: str, delimiter: str) -> None:
         raise ValueError(f"line {line}: {error}. Is a quote never closed?") from error
 
 
-def _typed(column: Any, name: str, semicolons: bool, notes: list[str]) -> Any:
-    """A column of texts as numbers or booleans, if every text is one; else the texts."""
-    missing = pa.scalar(None, pa.string())
+def _cells(column: Any) -> Any:
+    """Texts without the words for gaps."""
     texts = compute.utf8_trim_whitespace(column)
-    texts = compute.if_else(compute.is_in(texts, pa.array([*GAPS, ""])), missing, texts)
+    return compute.if_else(compute.is_in(texts, pa.array([*GAPS, ""])), pa.scalar(None, pa.string()), texts)
+
+
+def _decimal_mark(columns: list[Any], delimiter: str, like: Dialect) -> str | None:
+    """The mark that columns of numbers show, if it is one; else that of a file like it."""
+    found = {mark for mark in ",." if any(_shows(texts, mark) for texts in columns)}
+    if len(found) == 1:
+        return found.pop()
+    return like.mark if delimiter in (like.sep, "\t") else None
+
+
+def _shows(texts: Any, mark: str) -> bool:
+    marked = texts.filter(compute.match_substring(texts, mark))
+    pattern = WITH_COMMA if mark == "," else NUMBER
+    return len(marked) > 0 and _all_match(texts, pattern) and not _all_match(marked, PARTED_THOUSANDS)
+
+
+def _typed(column: Any, texts: Any, name: str, file: _File) -> Any:
+    """A column of texts as numbers or booleans, if every text is one; else the texts."""
     if texts.null_count == len(texts):  # words for gaps alone are texts
         return pa.nulls(len(column)) if 0 < column.null_count == len(column) else column
     if compute.all(compute.or_kleene(compute.is_null(texts), compute.is_in(texts, pa.array(TRUE + FALSE)))).as_py():
         return compute.if_else(
             compute.is_null(texts), pa.scalar(None, pa.bool_()), compute.is_in(texts, pa.array(TRUE))
         )
-    has_comma = semicolons and compute.any(compute.match_substring(texts, ",")).as_py()
+    with_commas = file.dialect.mark == ","
+    has_comma = with_commas and compute.any(compute.match_substring(texts, ",")).as_py()
     if not _all_match(texts, WITH_COMMA if has_comma else NUMBER):
         return column
     if compute.any(compute.starts_with(texts, "+")).as_py():
         if compute.any(compute.match_substring_regex(texts, TELEPHONE)).as_py():
             return column
         texts = compute.utf8_ltrim(texts, "+")  # which Arrow does not cast
-    if semicolons:
-        marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
-        if len(marked) and _all_match(marked, PARTED_THOUSANDS):
-            shown = marked[0].as_py()
-            notes.append(f"column {name!r}: {shown} is read as {shown.replace(',', '.')}, with a decimal mark.")
+    marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
+    if with_commas and len(marked) and _all_match(marked, PARTED_THOUSANDS):
+        shown, texts = marked[0].as_py(), compute.replace_substring(texts, ".", "")
+        what = f"{shown.replace(',', '.')}, with a decimal mark" if has_comma else shown.replace(".", "")
+        file.notes.append(f"column {name!r}: {shown} is read as {what}.")
     texts = compute.replace_substring(texts, ",", ".") if has_comma else texts
     if _all_match(texts, WHOLE):
         try:
             return texts.cast(pa.int64())
         except pa.ArrowInvalid:
-            notes.append(TOO_LONG.format(name))
+            file.notes.append(TOO_LONG.format(name))
             return column
     numbers = texts.cast(pa.float64())
     # A number with digits that is infinite has overflown: "1e999" is a text, "inf" a number beside others.
@@ -281,10 +328,16 @@ def _all_match(texts: Any, pattern: str) -> bool:
     return all(compute.all(compute.match_substring_regex(part, pattern), min_count=0).as_py() for part in parts)
 
 
-def _write_delimited(frame: pd.DataFrame, delimiter: str) -> bytes:
-    text = frame.to_csv(None, sep=delimiter, index=False, lineterminator="\r\n")
+def _write_delimited(frame: pd.DataFrame, dialect: Dialect, delimiter: str | None = None) -> bytes:
+    if dialect.mark == ",":
+        frame = frame.apply(lambda column: column.map(_with_comma, na_action="ignore"))
+    text = frame.to_csv(None, sep=delimiter or dialect.sep or ",", index=False, lineterminator="\r\n")
     # The mark of UTF-8 only where it matters: without it spreadsheets show, and save, other characters.
     return (b"" if text.isascii() else codecs.BOM_UTF8) + text.encode()
+
+
+def _with_comma(value: Any) -> Any:
+    return str(value).replace(".", ",") if isinstance(value, float) else value
 
 
 # --- formats with types ---------------------------------------------------------------------------
@@ -297,9 +350,9 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read_lines(content: bytes, as_text: frozenset[str], notes: list[str]) -> Any:
+def _read_lines(content: bytes, file: _File) -> Any:
     rows = []
-    for number, line in enumerate(_decoded(content, notes).split("\n"), 1):
+    for number, line in enumerate(_decoded(content, file).split("\n"), 1):
         if line.strip():
             try:
                 rows.append(json.loads(line, object_pairs_hook=_without_doubles))
@@ -308,10 +361,10 @@ def _read_lines(content: bytes, as_text: frozenset[str], notes: list[str]) -> An
             if not isinstance(rows[-1], dict):
                 raise ValueError(f"line {number} must be a JSON object, {{...}}")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return _table(names, [[row.get(name) for row in rows] for name in names], as_text, notes)
+    return _table(names, [[row.get(name) for row in rows] for name in names], file)
 
 
-def _write_lines(frame: pd.DataFrame) -> bytes:
+def _write_lines(frame: pd.DataFrame, _: Dialect) -> bytes:
     rows = zip(*(_values(column) for _, column in frame.items()), strict=True)
     lines = [
         json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, allow_nan=False, default=_plain_text)
@@ -320,10 +373,10 @@ def _write_lines(frame: pd.DataFrame) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _read_parquet(content: bytes, as_text: frozenset[str], notes: list[str]) -> Any:
+def _read_parquet(content: bytes, file: _File) -> Any:
     table = parquet.ParquetFile(pa.BufferReader(content)).read()  # which takes no columns from names of folders
     pairs = zip(table.column_names, table.columns, strict=True)
-    columns = [_parquet_column(name, column, name in as_text) for name, column in pairs]
+    columns = [_parquet_column(name, column, name in file.text) for name, column in pairs]
     return pa.Table.from_arrays(columns, table.column_names)
 
 
@@ -349,7 +402,7 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
 # --- workbooks ------------------------------------------------------------------------------------
 
 
-def _read_workbook(content: bytes, as_text: frozenset[str], notes: list[str]) -> Any:
+def _read_workbook(content: bytes, file: _File) -> Any:
     """The sheet that is open in the workbook."""
     import openpyxl  # type: ignore[import-untyped]
 
@@ -357,19 +410,19 @@ def _read_workbook(content: bytes, as_text: frozenset[str], notes: list[str]) ->
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     sheet = book.active
     if len(book.worksheets) > 1:
-        notes.append(f"of {len(book.worksheets)} sheets, {sheet.title!r} was read.")
+        file.notes.append(f"of {len(book.worksheets)} sheets, {sheet.title!r} was read.")
     sheet.reset_dimensions()  # not every program writes the right ones
     cells = [row for row in sheet.iter_rows() if any(cell.value not in (None, "") for cell in row)]
     if not cells:
         raise ValueError("the sheet is empty. It must begin with a header, the names of the columns.")
     errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
     if errors:
-        notes.append(f"{len(errors)} cells that hold an error are missing values, {errors[0]} the first.")
+        file.notes.append(f"{len(errors)} cells that hold an error are missing values, {errors[0]} the first.")
     names, columns = [], []
     for head, *below in itertools.zip_longest(*cells):  # column by column
         names.append(str(_of_cell(head, True) or ""))
-        columns.append([_of_cell(cell, names[-1] in as_text) for cell in below])
-    return _table(names, columns, as_text, notes)
+        columns.append([_of_cell(cell, names[-1] in file.text) for cell in below])
+    return _table(names, columns, file)
 
 
 def _of_cell(cell: Any, as_text: bool) -> Any:
@@ -392,7 +445,7 @@ def _check_formulas(content: bytes) -> None:
                 raise ValueError(f"cell {found[1].decode()} holds a formula without a result: open and save it.")
 
 
-def _write_workbook(frame: pd.DataFrame) -> bytes:
+def _write_workbook(frame: pd.DataFrame, _: Dialect) -> bytes:
     """A workbook with one sheet. Texts are cells of text, which keep "03" as it is also when a person edits them."""
     import openpyxl
 
@@ -432,21 +485,22 @@ def _as_cell(sheet: Any, value: Any) -> Any:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_table(frame: pd.DataFrame, path: str, *, force: bool = False) -> None:
+def write_table(frame: pd.DataFrame, path: str, dialect: Dialect = Dialect(), *, force: bool = False) -> None:
     """Write the columns of a table, without its index. Missing values are empty cells, and null in .jsonl."""
-    content = packed(frame, path)
+    content = packed(frame, path, dialect)
     with atomic_write(path, force=force) as temporary:
         temporary.write_bytes(content)
 
 
-def packed(frame: pd.DataFrame, path: str) -> bytes:
+def packed(frame: pd.DataFrame, path: str, dialect: Dialect) -> bytes:
     """The content of the file."""
     _, write = _format_of(path)
     with _told_of(path, "written"):
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         if len({*frame.columns} - {""}) < frame.shape[1]:
             raise ValueError("columns must have names that differ.")
-        content = write(frame)
+        frame.attrs = {}  # what was found of another file
+        content = write(frame, dialect)
         return gzip.compress(content, mtime=0) if _is_packed(path) else content  # no time: equal tables, equal files
 
 
@@ -457,11 +511,11 @@ def _values(column: pd.Series) -> list[Any]:
     return [value.to_pydatetime(warn=False) if isinstance(value, pd.Timestamp) else value for value in values]
 
 
-FORMATS: dict[str, tuple[Callable[..., Any], Callable[[pd.DataFrame], bytes]]] = {
-    ".csv": (_read_delimited, functools.partial(_write_delimited, delimiter=",")),
+FORMATS: dict[str, tuple[Callable[..., Any], Callable[..., bytes]]] = {
+    ".csv": (_read_delimited, _write_delimited),
     ".tsv": (functools.partial(_read_delimited, delimiter="\t"), functools.partial(_write_delimited, delimiter="\t")),
     ".jsonl": (_read_lines, _write_lines),
-    ".parquet": (_read_parquet, lambda frame: frame.to_parquet(index=False)),
+    ".parquet": (_read_parquet, lambda frame, _: frame.to_parquet(index=False)),
     ".xlsx": (_read_workbook, _write_workbook),
 }
 """How the content of each format is read, and how it is made of a table."""

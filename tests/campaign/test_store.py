@@ -254,6 +254,8 @@ STRANGE = {
         *([{"query": {"name": name, "params": {}}}] for name in ("eval", "Limits")),
         [{"query": {"name": "StochasticBatchQuery", "params": {"score": "__import__"}}}],
         [{"model": {"name": "os.system"}}],
+        [{"readings": {}}],
+        [{"dialect": {"sep": "no mark"}}],
     ],
 }
 RECORDS = [

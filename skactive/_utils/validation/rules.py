@@ -171,6 +171,23 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=_stack_level())
 
 
+@contextmanager
+def each_warning_once() -> Iterator[None]:
+    """Show each text once, however many fits give it; filters stay as they are."""
+    show, said = warnings.showwarning, set()
+
+    def show_new(message: Warning | str, *more: Any, **named: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            show(message, *more, **named)
+
+    warnings.showwarning = show_new
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
+
+
 def _stack_level() -> int:
     """The stack level, seen from the caller, of the first frame outside this package (and outside modAL)."""
     frame, level = sys._getframe(1), 1
