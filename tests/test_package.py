@@ -194,6 +194,11 @@ TORCH_GLOBAL = {"manual_seed", "seed", "set_rng_state", "fork_rng", "set_default
 BORROWED = {
     ("_dropout._random_calls", "torch.random.fork_rng"),
     ("_dropout._random_calls", "torch.cuda.manual_seed"),
+    # what others drew from, to be put back
+    ("_dropout._draws", "import random"),
+    ("_dropout._draws", "np.random.get_state"),
+    ("_dropout._draws", "np.random.set_state"),
+    ("_dropout._draws", "torch.set_rng_state"),
     ("_utils.randomness", "torch.random.fork_rng"),
     ("_utils.randomness", "import random"),
     ("_utils.randomness", "np.random.get_state"),

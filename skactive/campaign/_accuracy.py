@@ -284,7 +284,7 @@ class _Sample:
     def accuracy(self, right: Floats, more: float) -> Interval:
         """The share of the rows that are right, from the sum of the wrong ones where the number of all is known."""
         wrong, whole = self.left(1 - right), self.whole
-        if whole.low < whole.high:
+        if whole.low < whole.high or whole.value <= 0:  # or no row is left that is known to be like those with a label
             return self.share(right, 1 - right, more)
         low, high = (1 - min(max(end, 0.0) / whole.value, 1.0) for end in (wrong.high, wrong.low - more))
         return Interval(float(np.clip(1 - _ratio(wrong.value, self._answered), low, high)), low, high)
@@ -398,7 +398,7 @@ def _accuracy(sample: _Sample, state: State, kind: str, value: Interval, known: 
     picks, weight = sample.picks, sample.weight[sample.rows]
     left = sample.whole.value
     overall = value
-    if sample.is_of_others:
+    if sample.is_of_others and left > 0:
         overall = Interval(*((np.sum(weight * known) + left * end) / (weight.sum() + left) for end in value))
     if kind == "numbers":
         value, overall = (Interval(*map(math.sqrt, one)) for one in (value, overall))
