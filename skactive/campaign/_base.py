@@ -88,7 +88,7 @@ class CampaignBase:
 
     @property
     def kind(self) -> str:
-        """What labels are: "classes", also while there are none that say so, or "numbers"."""
+        # "classes" also while there are no labels that say so
         return self._settings["kind"] or self._store.settings()["kind"] or "classes"
 
     def _take_rows(self) -> None:
