@@ -107,19 +107,13 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
     for week in (1, 2):
         filled(f"week{week}.csv", says)
         shell(f"tell c.db week{week}.csv")
-    status = json.loads(shell("status c.db --json").out)
-    shell("report c.db -o report.html")
-    page = Path("report.html").read_text(encoding="utf-8")
-    for part in (html.escape(status["report"]), "60 labelled, 0 out", "The last batch", "<svg", "&lt;b&gt;extra"):
-        assert part in page
-    shell("ask c.db -n 20 -o last.csv")
-    filled("last.csv", says)
-    shell("tell c.db last.csv")
     of_report = "--scoring log_loss --tolerance 0.3 --patience 5"
     status = json.loads(shell(f"status c.db {of_report} --json").out)
     assert "bring less than 0.3 nats of log loss (`tolerance`)" in status["report"]
-    shell(f"report c.db {of_report} -o report.html --force")
-    assert html.escape(status["report"]) in Path("report.html").read_text(encoding="utf-8")
+    shell(f"report c.db {of_report} -o report.html")
+    page = Path("report.html").read_text(encoding="utf-8")
+    for part in (html.escape(status["report"]), "60 labelled, 0 out", "The last batch", "<svg", "&lt;b&gt;extra"):
+        assert part in page
     assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
 
 
