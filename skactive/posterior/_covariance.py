@@ -61,8 +61,7 @@ class Covariance:
         return (inputs_nu @ weights_uT + prior_nT for weights_uT in weights_CuT)
 
     def _inputs(self, rows: Any) -> Floats:
-        inputs: Any = rows if self.prior_p is None else kernel(rows, self.prior_p, self.X)
-        inputs = inputs.toarray() if sparse.issparse(inputs) else inputs
+        inputs = dense(rows) if self.prior_p is None else kernel(rows, self.prior_p, self.X)
         n_constant = self.matrices.shape[1] - inputs.shape[1]
         return np.hstack([inputs, np.ones((len(inputs), n_constant))])
 
@@ -70,8 +69,12 @@ class Covariance:
 def kernel(rows: Any, prior_p: Floats, others: Any) -> Floats:
     """Inner products of rows, arrays or sparse matrices, with others, each feature weighted."""
     scaled = rows.multiply(prior_p).tocsr() if sparse.issparse(rows) else rows * prior_p
-    products = scaled @ others.T
-    return products.toarray() if sparse.issparse(products) else products
+    return dense(scaled @ others.T)
+
+
+def dense(rows: Any) -> Floats:
+    """An array of an array or a sparse matrix."""
+    return rows.toarray() if sparse.issparse(rows) else rows
 
 
 def _squares(rows: Any, prior_p: Floats) -> Floats:

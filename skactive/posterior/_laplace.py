@@ -23,7 +23,7 @@ from scipy.linalg.lapack import dpotri
 from scipy.special import expit, logsumexp, softmax
 from sklearn.utils import gen_batches
 
-from ._covariance import Covariance, NormalLaw, Weights, kernel
+from ._covariance import Covariance, NormalLaw, Weights, dense, kernel
 
 Floats = NDArray[np.float64]
 
@@ -206,10 +206,10 @@ def hessian(X: Any, D_nC: Floats) -> Floats:
     blocks = np.empty((n_classes, n_features, n_classes, n_features))
     for c in range(n_classes):
         roots = _scaled_rows(X, np.sqrt(own_nC[:, c]))
-        blocks[c, :, c] = _dense(roots.T @ roots)  # a product with itself takes half the work
+        blocks[c, :, c] = dense(roots.T @ roots)  # a product with itself takes half the work
         for d in range(c):
             block = X.T @ _scaled_rows(X, -D_nC[:, c] * D_nC[:, d] / D_nC.sum(axis=1))
-            blocks[c, :, d] = blocks[d, :, c] = _dense(block)
+            blocks[c, :, d] = blocks[d, :, c] = dense(block)
     return blocks.reshape(n_classes * n_features, -1)
 
 
@@ -352,10 +352,6 @@ class _KernelSolver:
 
 
 # Arrays and sparse matrices alike
-
-
-def _dense(block: Any) -> Floats:
-    return block.toarray() if sparse.issparse(block) else block
 
 
 def _scaled_rows(X: Any, scale_n: Floats) -> Any:

@@ -159,7 +159,7 @@ def sample_posterior(
     predict_draws : callable
         ``predict_draws(X)`` is an array or tensor (n_draws, n_points, n_classes) of probabilities with columns in the
         order of ``classes_``, or (n_draws, n_points) of predicted values for a regressor; the same functions at every
-        call. Our nets' rows are equal to the bit, on the CPU, however X is cut into containers.
+        call. Our nets' rows are equal to the bit, on the CPU, however X is cut into chunks.
 
     Raises
     ------
