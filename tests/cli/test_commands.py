@@ -1,6 +1,5 @@
 """The commands over one file: what they write, what they say, what they refuse."""
 
-import html
 import itertools
 import json
 import os
@@ -108,11 +107,15 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
         filled(f"week{week}.csv", says)
         shell(f"tell c.db week{week}.csv")
     of_report = "--scoring log_loss --tolerance 0.3 --patience 5"
-    status = json.loads(shell(f"status c.db {of_report} --json").out)
-    assert "bring less than 0.3 nats of log loss (`tolerance`)" in status["report"]
     shell(f"report c.db {of_report} -o report.html")
     page = Path("report.html").read_text(encoding="utf-8")
-    for part in (html.escape(status["report"]), "60 labelled, 0 out", "The last batch", "<svg", "&lt;b&gt;extra"):
+    for part in (
+        "bring less than 0.3 nats of log loss (`tolerance`)",
+        "60 labelled, 0 out",
+        "The last batch",
+        "<svg",
+        "&lt;b&gt;extra",
+    ):
         assert part in page
     assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
 
