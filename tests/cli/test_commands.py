@@ -309,21 +309,6 @@ def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_name
     assert re.search(r"note: the table is read from '.*pool\.csv', as alone/c\.db says", shell("status alone/c.db").err)
 
 
-def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
-    table.head(3).to_parquet("twice.parquet")
-    table.head(3).assign(more=1).to_parquet("other.parquet")
-    for files, message in [
-        (["pool/*.pq"], "pool/*.pq: there is no file"),
-        (["nowhere.parquet"], "No such file"),
-        ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        ([*PARTS, "twice.parquet"], "Got '000' again in row 91"),
-    ]:
-        error = shell(of("c.db", *files), 2).err
-        assert message in error, files
-        assert error.count("\n") == 1
-        assert not Path("c.db").exists()
-
-
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
         ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
