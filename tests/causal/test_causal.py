@@ -104,7 +104,7 @@ def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(models):
 
 @pytest.mark.arithmetic
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("score", ["mu_rho", "tau", "mu_pi"])
+@pytest.mark.parametrize("score", ["mu_pi"])
 def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, score, models):
     # Draws of a process are equal to rounding, which may order twins.
     pool = POOL if model == "process" else np.concatenate([POOL, POOL[:100]])

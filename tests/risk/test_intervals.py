@@ -280,7 +280,10 @@ def test_a_difference_is_that_of_both_risks_with_a_smaller_error_than_apart(mode
     assert low == pytest.approx(difference.value - math.sqrt(down**2 + up**2 - 2 * correlation * down * up))
 
 
-@pytest.mark.parametrize(("share", "n_labelled"), [(0.5, 400), (0.25, 100), (0.05, 30)])
+@pytest.mark.parametrize(
+    ("share", "n_labelled"),
+    [(0.5, 400), *[pytest.param(*of, marks=pytest.mark.slow) for of in ((0.25, 100), (0.05, 30))]],
+)
 def test_intervals_of_differences_hold_where_models_are_wrong_on_different_rows(share, n_labelled):
     rng, n, n_held = np.random.default_rng(0), 200, 0
     for _ in range(n):  # 0.84 to 0.86 of intervals held at a half, when both parts were taken for independent

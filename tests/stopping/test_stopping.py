@@ -283,7 +283,6 @@ def test_of_a_pool_that_was_looked_at_in_part_there_is_an_interval_and_as_a_whol
 
 
 IMAGES = 16 * X[:400]  # whole numbers, which all types have
-GAPS = np.where(IMAGES == 5, np.nan, IMAGES)
 
 
 def report_of_a_loop(first, pool, teach=lambda rows: rows):
@@ -294,29 +293,7 @@ def report_of_a_loop(first, pool, teach=lambda rows: rows):
     rows, batch = learner.query(pool, n_instances=200)
     learner.teach(teach(batch), Y[50:400][rows])
     left = np.delete(np.arange(350), rows)
-    rest = pool.iloc[left] if hasattr(pool, "iloc") else pool[left]
-    return StoppingReport.from_learner(learner, rest, before, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def expected_loop():
-    return report_of_a_loop(IMAGES[:50], IMAGES[50:])
-
-
-@pytest.mark.parametrize(
-    ("first", "pool"),
-    [
-        (np.where(IMAGES[:50] == 0, -0.0, IMAGES[:50]), IMAGES[50:].astype(np.float16)),
-        (pd.DataFrame(GAPS[:50]), pd.DataFrame(GAPS[50:]).astype(dict(enumerate(["float32", "Float64"] * 32)))),
-        (IMAGES[:50], sparse.csr_array(IMAGES[50:].astype(np.int8))),
-    ],
-    ids=["-0.0", "nullable columns with gaps", "pool sparse"],
-)
-def test_rows_that_were_taught_are_known_again_when_they_were_stacked_with_another_type(first, pool, expected_loop):
-    found = report_of_a_loop(first, pool)
-    assert (found.n_rows, found.n_pool) == (expected_loop.n_rows, expected_loop.n_pool) == (150, 150)
-    if not isinstance(pool, pd.DataFrame):
-        assert found.gains == pytest.approx(expected_loop.gains, rel=1e-9)
+    return StoppingReport.from_learner(learner, pool[left], before, random_state=0)
 
 
 def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refused():
