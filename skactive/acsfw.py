@@ -5,7 +5,7 @@ Letters: K draws, N points, n of them, C classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     return core
 
 
+@dataclass(eq=False, repr=False)
 class ACSFWQuery(BatchQuery):
     """Buy a batch of labels that stands for the whole pool, by ACS-FW.
 
@@ -159,24 +160,14 @@ class ACSFWQuery(BatchQuery):
     (3,)
     """
 
-    def __init__(
-        self,
-        *,
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_draws = n_draws
-        self.posterior = posterior
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _: KW_ONLY
+    n_draws: int | None = None
+    posterior: Posterior = "auto"
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether the number of rows is known: then there is room for what is kept of each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,6 +86,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     return _seed(points, Allowance(len(points), k), rng)
 
 
+@dataclass(eq=False, repr=False)
 class BADGEQuery(BatchQuery):
     """Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
 
@@ -137,20 +139,12 @@ class BADGEQuery(BatchQuery):
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
 
-    def __init__(
-        self,
-        embedding: Embedding = "auto",
-        *,
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.embedding = embedding
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    embedding: Embedding = "auto"
+    _: KW_ONLY
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether the number of rows is known: then there is room for what is kept of each."""

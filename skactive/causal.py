@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import numbers
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +64,7 @@ _OUTCOME_SCORES = [name for name, score in SCORES.items() if "outcomes" in getat
 _MOST_ROWS = 20_000  # that a propensity is fitted to: enough, and as many of a large pool as are copied
 
 
+@dataclass(eq=False, repr=False)
 class CausalBALDQuery(ScoringQuery):
     """Choose the rows whose outcomes say most about the effect of a treatment, by sampling from CausalBALD scores.
 
@@ -127,36 +128,20 @@ class CausalBALDQuery(ScoringQuery):
         ),
     }
 
-    def __init__(
-        self,
-        score: CausalScore = "mu_rho",
-        sampler: Sampler = "power",
-        beta: float = 1.0,
-        *,
-        treatment: int | str | None = None,
-        propensity: Any = None,
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        epsilon: float = 0.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.score = score
-        self.sampler = sampler
-        self.beta = beta
-        self.treatment = treatment
-        self.propensity = propensity
-        self.n_draws = n_draws
-        self.posterior = posterior
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.epsilon = epsilon
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    score: CausalScore = "mu_rho"
+    sampler: Sampler = "power"
+    beta: float = 1.0
+    _: KW_ONLY
+    treatment: int | str | None = None
+    propensity: Any = None
+    n_draws: int | None = None
+    posterior: Posterior = "auto"
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    epsilon: float = 0.0
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether the pool can be read again: its treatments are looked at before its rows are scored."""

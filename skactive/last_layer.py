@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -63,6 +64,7 @@ def _has_features(net: Any) -> bool:
     return has_method or isinstance(last, NeuralNet | nn.Module | MLPClassifier)
 
 
+@dataclass(eq=False, repr=False)
 class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     r"""Classify with a net of which only the last, linear layer is uncertain.
 
@@ -138,20 +140,12 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         "n_draws": integer(),
     }
 
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        prior_precision: float | Literal["scale"] = "scale",
-        classes: ArrayLike | None = None,
-        n_draws: int = 100,
-        random_state: Any = None,
-    ) -> None:
-        self.net = net
-        self.prior_precision = prior_precision
-        self.classes = classes
-        self.n_draws = n_draws
-        self.random_state = random_state
+    net: Any = None
+    _: KW_ONLY
+    prior_precision: float | Literal["scale"] = "scale"
+    classes: ArrayLike | None = None
+    n_draws: int = 100
+    random_state: Any = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the net, unless it is fitted, and the distribution of the last layer: see `MCDropoutClassifier.fit`."""

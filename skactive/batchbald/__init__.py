@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,6 +118,7 @@ def _warn(result: BatchBALDResult, k: int, why: str) -> None:
     )
 
 
+@dataclass(eq=False, repr=False)
 class BatchBALDQuery(BatchQuery):
     """Buy a batch of labels that together say most about the model, by BatchBALD.
 
@@ -160,26 +162,15 @@ class BatchBALDQuery(BatchQuery):
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"max_outcomes": integer()}
 
-    def __init__(
-        self,
-        *,
-        n_draws: int | None = None,
-        max_outcomes: int = 10_000,
-        posterior: Posterior = "auto",
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_draws = n_draws
-        self.max_outcomes = max_outcomes
-        self.posterior = posterior
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _: KW_ONLY
+    n_draws: int | None = None
+    max_outcomes: int = 10_000
+    posterior: Posterior = "auto"
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates by BALD, and take rows greedily."""

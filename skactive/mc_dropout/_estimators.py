@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._dropout import BLOCK
 from .._utils.devices import best_float
-from .._utils.types import Activation, ClassifierMixin, Optimizer, Output, RegressorMixin
+from .._utils.types import ClassifierMixin, Output, RegressorMixin
 from .._utils.validation import Rule, Rules, check_classes, float64_array, one_class_error, one_of
 from . import _training as training
 from ._base import RULES, BaseMCDropout
 from ._training import OUTPUTS, Data
 
 
+@dataclass(eq=False, repr=False)
 class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     """Classify with a neural net whose dropout masks are draws from an approximate posterior.
 
@@ -121,56 +120,12 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         "output": one_of(OUTPUTS),
     }
     _net_class = training.ClassifierNet
-    classes_: NDArray[Any]
+    classes_: NDArray[Any] = field(init=False)
 
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (128, 128),
-        *,
-        dropout: float = 0.5,
-        activation: Activation | Callable[[], nn.Module] = "relu",
-        module: nn.Module | Callable[..., nn.Module] | None = None,
-        lr: float = 1e-3,
-        optimizer: Optimizer | Callable[..., torch.optim.Optimizer] = "adam",
-        weight_decay: float = 0.0,
-        batch_size: int = 64,
-        max_epochs: int = 200,
-        early_stopping: bool = False,
-        n_draws: int = 20,
-        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        warm_start: bool = False,
-        device: str | torch.device = "auto",
-        classes: ArrayLike | None = None,
-        module_params: Mapping[str, Any] | None = None,
-        output: Output = "logits",
-        predict_batch_size: int = BLOCK,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        super().__init__(
-            hidden_layer_sizes,
-            dropout=dropout,
-            activation=activation,
-            module=module,
-            lr=lr,
-            optimizer=optimizer,
-            weight_decay=weight_decay,
-            batch_size=batch_size,
-            max_epochs=max_epochs,
-            early_stopping=early_stopping,
-            n_draws=n_draws,
-            warm_start=warm_start,
-            device=device,
-            module_params=module_params,
-            predict_batch_size=predict_batch_size,
-            random_state=random_state,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
-        self.class_weight = class_weight
-        self.classes = classes
-        self.output = output
+    _: KW_ONLY
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+    classes: ArrayLike | None = None
+    output: Output = "logits"
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None

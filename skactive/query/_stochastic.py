@@ -7,7 +7,7 @@ queries of this kind have in common, and `StochasticBatchQuery` that for classif
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -201,6 +201,7 @@ class ScoringQuery(BatchQuery):
         return Batch(positions, scores, law)
 
 
+@dataclass(eq=False, repr=False)
 class StochasticBatchQuery(ScoringQuery):
     """Buy a batch of labels by sampling from the scores of a pool.
 
@@ -305,38 +306,21 @@ class StochasticBatchQuery(ScoringQuery):
         ScoringQuery.rules | SPACE_RULES | {"score": name_or_callable([*SCORES, "auto"]), "X_target": IS_TARGET}
     )
 
-    def __init__(
-        self,
-        score: Score | Auto = "auto",
-        sampler: Sampler = "power",
-        beta: float = 4.0,
-        *,
-        epsilon: float = 0.0,
-        diversity: float = 0.0,
-        space: Space = "auto",
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
-        X_target: Any = None,
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.score = score
-        self.sampler = sampler
-        self.beta = beta
-        self.epsilon = epsilon
-        self.diversity = diversity
-        self.space = space
-        self.n_draws = n_draws
-        self.posterior = posterior
-        self.X_target = X_target
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    score: Score | Auto = "auto"
+    sampler: Sampler = "power"
+    beta: float = 4.0
+    _: KW_ONLY
+    epsilon: float = 0.0
+    diversity: float = 0.0
+    space: Space = "auto"
+    n_draws: int | None = None
+    posterior: Posterior = "auto"
+    X_target: Any = None
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""
