@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .._utils import html
 from .._utils.randomness import check_random_state
-from .._utils.types import Auto, LossName, Posterior, StoppingMeasure, Verdict
+from .._utils.types import Auto, LossName, StoppingMeasure, Verdict
 from .._utils.validation import ParameterError, Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ..risk._estimates import looked_at
-from ._evidence import MEASURES, MOST_BATCHES, Gains, Known, PoolScores, Snapshot, Taught, Tested, Trust, scoring_for
+from ._evidence import MEASURES, MOST_BATCHES, Gains, Known, Snapshot, Taught, Tested, Trust, scoring_for
 from ._sentences import sentences_of
 
 HUNDRED = 100  # labels that the tolerance is the price of
@@ -28,7 +27,7 @@ MOST_MODELS = 6  # earlier models that are kept within `patience` labels, about
 
 @dataclass(frozen=True)
 class StoppingReport:
-    """Whether to buy more labels: what the last ones brought, and how the rest of the pool scores.
+    """Whether to buy more labels, by what the last ones brought.
 
     Make one after every batch with `from_learner`, and pass each to the next as ``previous``. Its ``verdict`` is
 
@@ -92,17 +91,6 @@ class StoppingReport:
         Rows without a label.
     one_class : bool
         Whether a classifier has seen labels of one class only.
-    best_score, mean_score : float
-        Mean score (BALD, in nats; for a regressor the standard deviation over draws, in units of the target) of the
-        best tenth of the pool, and of all of it. From four draws on, one half of them chooses the best tenth and the
-        other half scores it, which removes the bias of choosing the largest. NaN for models without posterior draws,
-        unless ``posterior`` provides some.
-    floor : float
-        Highest ``best_score`` to expect if rows differ only by noise of the draws: the mean plus two standard errors.
-        NaN with fewer than four draws.
-    ceiling : float
-        Upper bound of ``best_score``: log of the number of classes or of draws in a half, whichever is smaller.
-        Infinite for regressors.
     risk, tolerance, patience, target_risk
         As passed to `from_learner`.
 
@@ -138,8 +126,7 @@ class StoppingReport:
     >>> print(report)
     1... labels: stop. The last ... labels brought ... of accuracy, by the model's own probabilities: ... points per 100
     labels. You asked to stop when 100 further labels bring less than 5 points of accuracy (`tolerance`). The last batch
-    changed ... % of the predictions on 9... rows; below ... % on the pool, with 95 % confidence. The best tenth of the
-    pool is ... times as informative (BALD) as its average row.
+    changed ... % of the predictions on 9... rows; below ... % on the pool, with 95 % confidence.
     """
 
     rules: ClassVar[Rules] = {
@@ -154,7 +141,6 @@ class StoppingReport:
         "test": Rule(lambda test: isinstance(test, ActiveTester), "an ActiveTester, as of skactive.risk").or_none(),
         "risk": Rule(lambda risk: isinstance(risk, RiskEstimate), "a RiskEstimate, as of skactive.risk").or_none(),
         "target_risk": number(text="a finite number, the risk that is good enough").or_none(),
-        "n_draws": integer().or_none(),
         "level": number(0, 1, ends="()", remedy="0.95 is usual."),
     }
 
@@ -166,10 +152,6 @@ class StoppingReport:
     whole_pool: bool
     n_pool: int
     one_class: bool
-    best_score: float
-    mean_score: float
-    floor: float
-    ceiling: float
     risk: RiskEstimate | None
     tolerance: float
     patience: int
@@ -200,18 +182,14 @@ class StoppingReport:
         target_risk: float | None = None,
         scoring: StoppingMeasure | Auto = "auto",
         test: ActiveTester | None = None,
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
         X_training: Any = None,
         y_training: Any = None,
-        sample_weight: ArrayLike | None = None,
-        fit_params: Mapping[str, Any] | None = None,
         random_state: Any = None,
     ) -> StoppingReport:
         """Report on a learner that was just taught, and the remaining pool.
 
-        The cost is predictions for at most three thousand rows and the new labels, posterior draws for one thousand,
-        and a copy of the model. The learner and its query are not changed.
+        The cost is predictions for at most three thousand rows and the new labels, and a copy of the model. The
+        learner and its query are not changed.
 
         Parameters
         ----------
@@ -238,13 +216,10 @@ class StoppingReport:
             Labels of its own to see real differences on: the risk of the model ``n_recent`` labels ago and that of now,
             on the same rows. Where their interval, which allows for a look after every batch, is on one side of
             ``tolerance``, it decides. None of its labels may be taught.
-        n_draws, posterior : optional
-            As in `StochasticBatchQuery`, but models without posterior draws are bootstrapped only with
-            ``posterior="bootstrap"``.
-        X_training, y_training, sample_weight, fit_params : optional
-            As in `StochasticBatchQuery.select`. Gains count each row of the pool once, whatever its weight.
+        X_training, y_training : optional
+            As in `StochasticBatchQuery.select`.
         random_state : None, int, numpy Generator or RandomState
-            For the choice of rows, and the draws.
+            For the choice of rows.
 
         Raises
         ------
@@ -257,7 +232,7 @@ class StoppingReport:
             raise ValueError(
                 f"`target_risk` must be a number from 0 to 1 for an accuracy. Got {target_risk}: give 0.85 for 85 %."
             )
-        now = Taught.checked(learner, X_pool, X_training, y_training, sample_weight)
+        now = Taught.checked(learner, X_pool, X_training, y_training)
         rng = check_random_state(random_state)
         before = _Before.of(previous, now, patience)
         if scoring != "auto" and not now.is_classifier:
@@ -267,13 +242,9 @@ class StoppingReport:
         measured = scoring_for(now.counts, scoring, None if previous is None else previous.scoring)
         in_terms_of = measured or "accuracy"
         trust = Trust.of(before.batches)
-        scores, gains = PoolScores(), Gains()
-        with whole_fit(now.estimator, lambda: chunks.take_rows(now.X, np.arange(1)), now.y):
+        gains = Gains()
+        with whole_fit(now.estimator, lambda: containers.take_rows(now.X, np.arange(1)), now.y):
             snapshot = Snapshot.of(now, rng)
-            if now.n_pool and now.has_draws(posterior):
-                fit = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
-                draws = {"fit_params": fit_params, "n_draws": n_draws, "posterior": posterior, "random_state": rng}
-                scores = PoolScores.of(learner, snapshot.X, **fit, **draws)
             if previous is not None:
                 left = before.past[-1].without(now.keys)
                 previous._check_recognised(left, now)
@@ -293,7 +264,6 @@ class StoppingReport:
             known=known,
             tested=tested,
             **vars(gains),
-            **vars(scores),
             risk=risk,
             tolerance=tolerance,
             patience=patience,
@@ -322,7 +292,8 @@ class StoppingReport:
                 f"labels, and now there are {now.n_labels}. Report once after each batch; omit `previous` where "
                 "training starts again."
             )
-        if now.n_pool and chunks.layout(self._past[-1].X) != chunks.layout(chunks.take_rows(now.X_pool, np.arange(1))):
+        row = containers.take_rows(now.X_pool, np.arange(1)) if now.n_pool else self._past[-1].X
+        if containers.layout(self._past[-1].X) != containers.layout(row):
             raise ValueError(
                 "`previous` must be a report on rows like those of `X_pool`, with the same container and columns."
             )
@@ -452,7 +423,7 @@ class _Before:
         past, batches = previous._window(patience), previous._batches
         last, new = past[-1], np.flatnonzero([key not in previous._taught for key in now.keys])
         if now.is_classifier:
-            tested = Tested.of(last, chunks.take_rows(now.X, new), now.y[new])
+            tested = Tested.of(last, containers.take_rows(now.X, new), now.y[new])
             batches = (*batches, *([] if tested is None else [tested]))[-MOST_BATCHES:]
         return cls(previous.labels, past, batches)
 
