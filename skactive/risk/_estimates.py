@@ -23,7 +23,6 @@ from .._utils.types import Side
 from .._utils.validation import (
     FLAG,
     ParameterError,
-    Rule,
     Rules,
     as_array,
     check_parameters,
@@ -35,8 +34,8 @@ from .._utils.validation import (
 )
 from ._weights import Weights, check_log_proba, largest_bound, lure_weights
 
-LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
-_OF_INTERVALS: Rules = {"level": LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
+_LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
+_OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
 _OF_ESTIMATES: Rules = {"largest_weight": number(1), "n_looks": integer()}
 
 

@@ -13,16 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._utils.randomness import check_random_state
-from .._utils.types import Loss, Scorer
+from .._utils.types import Loss
 from .._utils.validation import (
     as_array,
-    check_parameters,
     check_positions,
     check_sample_weight,
-    classes_of,
     float64_array,
-    integer,
     kind_of_labels,
     look_up,
     mixed_labels_error,
@@ -37,8 +33,8 @@ from ._estimates import (
     estimate_difference,
     estimate_risk,
 )
-from ._measures import LARGEST, LOSSES, PlugInEstimate, check_kind, log_ratios, plug_in
-from ._weights import Weights, largest_of, lure_weights
+from ._measures import LARGEST, LOSSES, check_kind
+from ._weights import Weights, largest_of
 
 _OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
@@ -251,11 +247,9 @@ class ActiveTester:
             As of `risk`. The value is below 0 where ``estimator`` is better; with "zero_one" it is the accuracy of
             ``other`` less that of ``estimator``.
         largest_loss : float or array-like of shape (n_points,), optional
-            As of `risk`. For "log_loss" the probabilities of both models say how far apart their losses can be.
+            As of `risk`.
         """
         (losses, known), (of_other, of_other_known) = (self._losses(model, loss) for model in (estimator, other))
-        if largest_loss is None and loss == "log_loss":
-            largest_loss = self._log_ratios(estimator, other)
         options = self._options(max(known, of_other_known) if largest_loss is None else largest_loss)
         return estimate_difference((losses, of_other), self.log_proba_, self.n_pool, **options)
 
@@ -266,13 +260,6 @@ class ActiveTester:
         found = as_array(per_row(modal.unwrap(estimator)[0], containers.take_rows(self.X_pool, self.indices_), y))
         known = LARGEST.get(loss, math.inf) if isinstance(loss, str) else bound_of(found)
         return checked_losses(found, len(y)) * self._scale[self.indices_], known
-
-    def _log_ratios(self, *learners: Any) -> Weights:
-        models = [modal.unwrap(learner)[0] for learner in learners]
-        size = containers.rows_per_chunk(self.X_pool, sum(len(classes_of(model)) for model in models))
-        found = np.concatenate([log_ratios(models, X) for X in containers.iter_chunks(self.X_pool, None, size)])
-        found[self.indices_] = np.inf  # not needed, and off by rounding from the losses
-        return found
 
     def _options(self, largest: Any) -> dict[str, Any]:
         """Of an estimate, if ``largest`` is the most that a row, or each row, can lose before it is weighted."""
@@ -289,37 +276,6 @@ class ActiveTester:
         scale = self._scale
         weighted = np.multiply(largest, scale, where=scale > 0, out=np.zeros(len(scale)))  # 0 · infinity is 0 here
         return np.concatenate([weighted[self.indices_], np.delete(weighted, self.indices_)])
-
-    def measure(
-        self, estimator: Any, scoring: Scorer, *, n_resamples: int = 300, random_state: Any = None
-    ) -> PlugInEstimate:
-        """Estimate a measure that is no mean over rows: balanced accuracy, recall, average precision, ...
-
-        There is no unbiased estimate of these. The measure is computed from the labels with `lure_weights` as sample
-        weights: right in the limit of many labels, and off by something from few. Its interval comes from resampling
-        the labels, and holds less often than it says while a class has a handful of them.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-        scoring : str or callable
-            A scorer of scikit-learn that takes ``sample_weight``, by name or itself: "balanced_accuracy",
-            "average_precision", "roc_auc", "f1_macro", ``make_scorer(recall_score, pos_label="yes")``.
-        n_resamples : int, default=300
-            Each computes the measure once: some take milliseconds.
-        random_state : None, int, numpy Generator or RandomState
-            Seeds the resampling.
-
-        References
-        ----------
-        Efron and Tibshirani (1993), An Introduction to the Bootstrap, sec. 13.3, percentile intervals.
-        """
-        check_parameters({"n_resamples": integer(10)}, {"n_resamples": n_resamples})
-        y, weights = self.labels_, lure_weights(self.log_proba_, self.n_pool) * self._scale[self.indices_]
-        rows, rng = containers.take_rows(self.X_pool, self.indices_), check_random_state(random_state)
-        if len(y) == self.n_pool:
-            n_resamples = 0  # nothing is left to chance
-        return plug_in(modal.unwrap(estimator)[0], rows, y, weights, scoring, n_resamples, rng)
 
     def accuracy(self, estimator: Any) -> RiskEstimate:
         """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.

@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sklearn.datasets import load_digits
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, balanced_accuracy_score, make_scorer, max_error
 from sklearn.naive_bayes import GaussianNB
 from small_models import first_law
 
@@ -230,18 +228,6 @@ def test_lower_ends_at_every_look_hold_at_all_of_them():
     assert stats.binom.sf(n_missed - 1, n_runs, 0.05) > 1e-4
 
 
-def test_a_difference_of_log_losses_is_bounded_by_what_a_label_can_cost_one_model_more(models):
-    forest = RandomForestClassifier(20, random_state=0).fit(X[:60], y[:60] % 7)  # knows seven of the digits
-    tester, models = told(models[0], 60), [models[0], forest]
-    labels = [np.full(len(X) - 100, label) for label in [*range(10), 99]]
-    apart = [np.subtract(*(LOSSES["log_loss"](model, X[100:], of_label) for model in models)) for of_label in labels]
-    left = np.delete(np.abs(apart).max(axis=0), tester.indices_)
-    low, high = tester.difference(*models, "log_loss").more.limits
-    assert high - low == pytest.approx(left.sum() / (len(X) - 100))
-    near = tester.difference(models[0], LogisticRegression(C=0.9, max_iter=500).fit(X[:100], y[:100]), "log_loss")
-    assert np.ptp(near.interval()) < 0.2  # of 36 nats
-
-
 def test_weighted_intervals_hold_the_weighted_error_rate():
     rng, n = np.random.default_rng(3), 100
     weights = np.exp(1.5 * rng.standard_normal(2000))
@@ -315,35 +301,6 @@ def test_one_side_of_a_difference_is_open():
     assert found.interval(side="upper") == (-math.inf, pytest.approx(found.interval(0.9)[1]))
     assert found.interval(side="lower")[1] == math.inf
     assert low < found.interval(side="lower")[0] < found.value < found.interval(side="upper")[1] < high
-
-
-def test_measures_are_the_weighted_ones_with_an_interval_around_them():
-    labels, measure = (y == 8).astype(int), average_precision_score
-    model = LogisticRegression(max_iter=500).fit(X[:100], labels[:100])
-    tester, answers = told(model, 300, labels), model.decision_function(X[100:])
-    found, again = (tester.measure(model, "average_precision", n_resamples=50, random_state=0) for _ in range(2))
-    weights = lure_weights(tester.log_proba_, len(X) - 100)
-    assert found.value == pytest.approx(measure(tester.labels_, answers[tester.indices_], sample_weight=weights))
-    low, high = found.interval()
-    assert low <= measure(labels[100:], answers) <= high
-    assert (low, high) == pytest.approx(tuple(np.quantile(found.resampled, [0.025, 0.975])))
-    np.testing.assert_array_equal(found.resampled, again.resampled)
-
-
-def test_a_measure_that_no_resampling_changes_has_no_interval_and_that_of_the_whole_pool_no_width(recwarn):
-    model = RandomForestClassifier(20, random_state=0).fit(X, y)
-    tester = told(model, 20, rows=slice(60))
-    assert np.isnan(tester.measure(model, "accuracy", n_resamples=20).interval()).all()
-    tester.tell(y[:60][tester.ask(model, 40)])
-    weak = LogisticRegression(C=1e-4).fit(X[:100], y[:100])
-    with pytest.raises(TypeError, match="`scoring` must take `sample_weight`"):
-        tester.measure(weak, make_scorer(max_error))
-    measured = tester.measure(weak, "balanced_accuracy")
-    assert measured.interval() == (measured.value, measured.value)
-    assert measured.value == pytest.approx(balanced_accuracy_score(y[:60], weak.predict(X[:60])))
-    one_class = DummyClassifier().fit(X[:20], np.zeros(20))
-    tester = told(one_class, 100, (y == 8).astype(float), sampler="uniform")
-    assert tester.measure(one_class, "balanced_accuracy", n_resamples=20, random_state=0).value == pytest.approx(0.5)
 
 
 def test_options_are_checked():
