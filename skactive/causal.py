@@ -55,7 +55,6 @@ __all__ = [
     "estimate_effects",
     "predict_effects",
     "sqrt_pehe",
-    "sqrt_pehe_scorer",
 ]
 
 Floats = NDArray[np.float64]
@@ -96,7 +95,7 @@ class CausalBALDQuery(ScoringQuery):
     See Also
     --------
     causal.estimate_effects : What the labels say about the effects.
-    causal.sqrt_pehe_scorer : Compares such queries where the effects are known.
+    causal.sqrt_pehe : Compares such queries where the effects are known.
     scores.mu_rho : The default score.
 
     References
@@ -390,7 +389,6 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
 
     See Also
     --------
-    causal.sqrt_pehe_scorer : The same as a scorer for experiments.
     causal.predict_effects : The estimates.
 
     References
@@ -409,49 +407,6 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
             f"`true_effects` and `effects` must have the same shape. Got {true_effects.shape} and {effects.shape}."
         )
     return float(np.sqrt(np.mean((effects - true_effects) ** 2)))
-
-
-def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., float]:
-    """Minus `sqrt_pehe` of the effects that a model predicts, as a scorer for `run_experiment`: larger is better.
-
-    Parameters
-    ----------
-    effects : array-like of shape (n_points,)
-        True effect on each row of the X (or ``X_test``) that the experiment is given.
-    treatment : int or str
-        As in `predict_effects`.
-
-    Returns
-    -------
-    callable
-        ``scorer(estimator, X, y, *, rows)``.
-
-    See Also
-    --------
-    causal.sqrt_pehe : The error itself.
-    run_experiment : Takes it as ``scoring``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from skactive import CausalBALDQuery, run_experiment
-    >>> from skactive.causal import sqrt_pehe_scorer
-    >>> from skactive.datasets import make_causal
-    >>> X, y, effects = make_causal(300, np.random.default_rng(0))
-    >>> queries = {sampler: CausalBALDQuery(sampler=sampler, treatment=-1) for sampler in ("power", "uniform")}
-    >>> options = {"n_initial": 20, "n_rounds": 1, "n_trials": 2, "random_state": 0}
-    >>> scoring = {"minus sqrt PEHE": sqrt_pehe_scorer(effects, treatment=-1)}
-    >>> run_experiment(RandomForestRegressor(20), queries, X, y, scoring=scoring, **options).score_names
-    ['minus sqrt PEHE']
-    """
-    return functools.partial(_minus_sqrt_pehe, effects=_finite("effects", effects), treatment=treatment)
-
-
-def _minus_sqrt_pehe(estimator: Any, X: Any, y: Any, *, rows: Any, effects: Floats, treatment: int | str) -> float:
-    if len(effects) <= max(rows):
-        raise ValueError(f"`effects` must have an effect for each row of X. Got {len(effects)}.")
-    return -sqrt_pehe(effects[rows], predict_effects(estimator, X, treatment))
 
 
 def _finite(name: str, effects: Any) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring, get_scorer_names
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .. import _modal as modal
 from .._utils import randomness as global_random
 from .._utils.devices import one_thread
@@ -50,20 +50,21 @@ class Data:
     @classmethod
     def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, sample_weight: Any = None) -> Data:
         """Data of the user, with labels in the shape that the estimator takes."""
-        X = chunks.prepare_pool(X, "X")
-        sample_weight = check_sample_weight(chunks.aligned(sample_weight, X, "sample_weight"), chunks.count_rows(X))
+        X = containers.prepare_pool(X, "X")
+        n_rows, sample_weight = containers.count_rows(X), containers.aligned(sample_weight, X, "sample_weight")
+        sample_weight = check_sample_weight(sample_weight, n_rows)
         if sample_weight is not None and weight_keyword(estimator) is None:
             raise ValueError(f"`sample_weight` must be None: `fit` of {type(estimator).__name__} takes no weights.")
-        y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), chunks.aligned(y, X, "y")))
+        y = labels_to_fit(estimator, check_labels_of(n_rows, containers.aligned(y, X, "y")))
         if X_test is not None:
-            X_test = chunks.prepare_pool(X_test, "X_test")
-            y_test = check_labels_of(chunks.count_rows(X_test), chunks.aligned(y_test, X_test, "y_test"), "_test")
-            y_test = labels_to_fit(estimator, y_test)
+            X_test = containers.prepare_pool(X_test, "X_test")
+            y_test = containers.aligned(y_test, X_test, "y_test")
+            y_test = labels_to_fit(estimator, check_labels_of(containers.count_rows(X_test), y_test, "_test"))
         return cls(X, y, X_test, y_test, sample_weight)
 
     def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
         """Features and labels of some rows."""
-        return chunks.take_rows(self.X, rows), self.y[rows]
+        return containers.take_rows(self.X, rows), self.y[rows]
 
     def test(self, rows: Rows | None) -> tuple[Any, NDArray[Any], Rows]:
         """Test set of a trial, and the positions of its rows in the caller's data."""

@@ -27,7 +27,6 @@ from .._utils.validation import (
     name_or_callable,
     number,
     task,
-    warn,
 )
 from ..samplers import SAMPLERS
 from ..samplers._distances import PointSet
@@ -46,9 +45,6 @@ from ._scoring import (
 )
 
 Values = NDArray[np.float64]
-
-_NEARLY_RANDOM = 1.1  # mean score of a pick, over that of the pool, below which a batch is nearly uniform
-_SOME_ROWS = 100_000  # of a large pool, which show that a batch is far from random
 
 
 class ScoringQuery(BatchQuery):
@@ -189,7 +185,6 @@ class ScoringQuery(BatchQuery):
         sampler, beta = look_up("sampler", self.sampler, SAMPLERS), float(self.beta)
         # Without limits samplers need not look at every row.
         allowance = None if pool.limits is None else pool.allowance(k)
-        is_allowed = None if allowance is None else allowance.allowed.copy()
         how = {"beta": beta, "epsilon": self.epsilon, "diversity": self.diversity}
         try:
             scores = check_scores(scores, minus_inf=True)
@@ -197,7 +192,6 @@ class ScoringQuery(BatchQuery):
             positions, law = draw_batch(sampler, scores, k, rng, allowance=allowance, points=points, **how)
         except ScoreError as error:
             raise error.of_rows(pool.rows) from None
-        _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
         return Batch(positions, scores, law)
 
 
@@ -365,33 +359,3 @@ def _score_for(model: Any, score: Any) -> Any:
     if score == "auto":
         return "std_dev" if is_regressor else "margin"
     return "std_dev" if is_regressor and score == "bald" else score
-
-
-def _warn_if_nearly_random(
-    sampler: Any, all_scores: Values, beta: float, k: int, is_allowed: NDArray[np.bool_] | None = None
-) -> None:
-    """Say that the law of a pick hardly prefers rows of large scores, where another beta could."""
-    every = slice(None) if is_allowed is None else is_allowed
-    scores = all_scores[every]
-    mean = scores.mean() if len(scores) else 0.0  # none are left where every row has to be in the batch
-    if not (hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and beta > 0 and 0 < mean < np.inf):
-        return
-    if scores.max() < _NEARLY_RANDOM * mean or 2 * k > len(scores):  # all alike, or most of them: no beta would help
-        return
-    if len(scores) > 2 * _SOME_ROWS:  # some rows show at less cost what is far from random
-        some = scores[np.random.default_rng(0).integers(len(scores), size=_SOME_ROWS)]
-        if some.max() > 0 and _preference(sampler.log_weights(some, beta), some) >= 2 * _NEARLY_RANDOM:
-            return
-    times = _preference(sampler.log_weights(all_scores, beta)[every], scores)
-    if times < _NEARLY_RANDOM:
-        warn(
-            f"This batch is nearly random: a pick scores {times:.3g} times the mean of the "
-            f"{'pool' if is_allowed is None else 'rows that `limits` leave'}. Raise `beta` above {beta:g}, to "
-            f"{4 * beta:g} say."
-        )
-
-
-def _preference(log_weights: Values, scores: Values) -> float:
-    """The mean score of a pick, over that of the rows."""
-    weights = np.exp(log_weights - log_weights.max())
-    return float(weights @ scores / weights.sum() / scores.mean())

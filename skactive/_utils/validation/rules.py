@@ -174,10 +174,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 @contextmanager
 def each_warning_once() -> Iterator[None]:
     """Show each text once, however many fits give it; filters stay as they are."""
-    show, said = warnings.showwarning, set()
+    show, said, is_over = warnings.showwarning, set(), False
 
     def show_new(message: Warning | str, *more: Any, **named: Any) -> None:
-        if str(message) not in said:
+        # Python has one place for this in a process: what another thread put back after the end hides nothing.
+        if is_over or str(message) not in said:
             said.add(str(message))
             show(message, *more, **named)
 
@@ -185,7 +186,7 @@ def each_warning_once() -> Iterator[None]:
     try:
         yield
     finally:
-        warnings.showwarning = show
+        is_over, warnings.showwarning = True, show
 
 
 def _stack_level() -> int:
