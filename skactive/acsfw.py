@@ -44,10 +44,6 @@ class CoreSet:
         How many rows like it each row stands for, 0 or larger; 0 for rows that fill up the batch.
     n_informative : int
         Rows found by Frank-Wolfe steps; the others fill up the batch.
-
-    See Also
-    --------
-    acsfw.acs_fw : Returns it.
     """
 
     indices: Indices
@@ -119,10 +115,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
 
 @dataclass(eq=False, repr=False)
 class ACSFWQuery(BatchQuery):
-    """Buy a batch of labels that stands for the whole pool, by ACS-FW.
-
-    Draws from the posterior of the model are streamed over the pool, and a row is kept as one number a draw.
-    `acsfw.acs_fw` chooses among them.
+    """Buy a batch of labels that stands for the whole pool, by `acsfw.acs_fw`: one number a draw is kept of each row.
 
     Parameters
     ----------
@@ -133,10 +126,8 @@ class ACSFWQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        Norms of the rows' vectors; NaN for rows that were not looked at.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are norms of the rows' vectors.
     weights_, n_informative_
         The ``weights`` and ``n_informative`` of a `CoreSet`.
 
@@ -189,7 +180,6 @@ class ACSFWQuery(BatchQuery):
         return Batch(core.indices, _norms(vectors_NK), attributes=attributes)
 
     def _vectors(self, pool: Pool, draws: PoolDraws) -> Floats:
-        """The vectors of the candidates of a pool, (n_candidates, n_draws)."""
         vectors_NK = np.empty((len(pool), draws.n_draws))
         for rows, chunk in draws.chunks(pool, "projecting", chunk_size=self.chunk_size, verbose=self.verbose):
             with explained("Projecting", rows, draws.model):
@@ -241,7 +231,6 @@ def _core_set(
 
 
 def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None:
-    """Fill up with the rows of the largest norms."""
     left = order[allowance.allowed[order]]
     for row in left[np.argsort(-norms_N[left], kind="stable")].tolist():
         if not allowance.n_left:

@@ -110,10 +110,8 @@ class BADGEQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        Norms of the gradients of the last pool; NaN for rows that were not looked at.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are norms of the gradients.
 
     See Also
     --------
@@ -170,7 +168,6 @@ class BADGEQuery(BatchQuery):
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:
-    """Probabilities and embeddings of some rows of a pool."""
     probabilities, embeddings = represent(X)
     return probabilities, check_ran_a_layer(embeddings)
 

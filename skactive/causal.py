@@ -163,7 +163,6 @@ class CausalBALDQuery(ScoringQuery):
 def _fitted_propensity(
     propensity: Any, name: str, pool: Pool, position: int, rng: np.random.Generator
 ) -> Callable[[Any], Floats]:
-    """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
     if propensity is None:
         raise ValueError(f"`propensity` must be given for score={name!r}: a classifier, LogisticRegression() say.")
     rows = rng.choice(pool.n_points, min(pool.n_points, _MOST_ROWS), replace=False)
@@ -249,10 +248,6 @@ class EffectEstimate:
     mean, low, high : ndarray of shape (n_points,), float64
         Mean over draws, and the quantiles that the interval ends in, in the outcome's units. The interval is one of
         the expected effect on rows like this; what happens to a single one has the noise of two outcomes on top.
-
-    See Also
-    --------
-    causal.estimate_effects : Returns it.
     """
 
     mean: Floats
@@ -275,11 +270,6 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     -------
     ndarray of shape (n_points,), float64
         In the outcome's units.
-
-    See Also
-    --------
-    causal.estimate_effects : With intervals, from draws.
-    causal.sqrt_pehe : The error of such estimates.
 
     Examples
     --------
@@ -339,10 +329,6 @@ def estimate_effects(
     -------
     EffectEstimate
 
-    See Also
-    --------
-    causal.predict_effects : The estimate alone, from predictions.
-
     Examples
     --------
     >>> import numpy as np
@@ -386,10 +372,6 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
     Returns
     -------
     float
-
-    See Also
-    --------
-    causal.predict_effects : The estimates.
 
     References
     ----------

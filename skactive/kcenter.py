@@ -39,10 +39,8 @@ class KCenterQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        Distance from the nearest labelled row, before the batch; infinite where none is known.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are distances from the nearest labelled row, infinite where none is known.
     radius_ : float
         The largest distance of a candidate from the nearest row that is labelled or in the batch.
 

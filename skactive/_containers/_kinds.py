@@ -32,7 +32,6 @@ class Arrays:
     """Whatever is indexed by rows, as arrays, tensors and memory maps are."""
 
     def holds(self, X: Any) -> bool:
-        """Whether X is a container of this kind."""
         return hasattr(X, "shape") and hasattr(X, "__getitem__") and not _only_looks_like_rows(X)
 
     def prepare(self, X: Any, name: str) -> Any:
@@ -45,12 +44,10 @@ class Arrays:
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
     def count_columns(self, X: Any) -> int | None:
-        """Length of the second axis; None where there is none."""
         shape: tuple[Any, ...] = getattr(X, "shape", ())
         return int(shape[1]) if len(shape) > 1 else None
 
     def names(self, X: Any) -> list[Any] | None:
-        """Names of the columns, where columns have names."""
         return None
 
     def index(self, X: Any) -> Any:
@@ -68,13 +65,11 @@ class Arrays:
         return sys.modules["torch"].cat(parts) if hasattr(parts[0], "detach") else np.concatenate(parts)
 
     def keys(self, X: Any) -> list[Any]:
-        """What each row holds, in a form that is equal for equal rows of any container and any type of numbers."""
         rows = as_array(X) if hasattr(X, "dtype") else X
         is_table = getattr(getattr(rows, "dtype", None), "kind", "") in {*"biuf"}
         return _keys_of_table(rows) if is_table else [_key_of(row) for row in rows]
 
     def join(self, X: Any, more: Any) -> Any:
-        """These rows and, below them, more of the same kind."""
         if hasattr(X, "detach") and hasattr(more, "detach"):
             return self.stack([X, more])
         rows = as_array(X)
@@ -104,7 +99,6 @@ class Arrays:
         return np.shape(first) if isinstance(first, np.ndarray) else (), [type(first).__name__ if len(X) else None]
 
     def bytes_per_row(self, X: Any) -> float | None:
-        """What a row takes; None where it is texts or objects alone: names of files, say, of any size once read."""
         return _bytes_of(self.slice(X, 0, 1)) if self.count_rows(X) else 8.0
 
 
@@ -248,7 +242,6 @@ class Frames(Arrays):
         return X
 
     def types(self, X: Any) -> list[Any]:
-        """The types of the columns."""
         return list(X.dtypes) if hasattr(X, "columns") else [X.dtype]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:

@@ -176,7 +176,6 @@ _OF_PYTHON = re.compile("__.*__$|_abc_").match
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function and of those defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -193,7 +192,6 @@ def _instructions(code: CodeType) -> list[Any]:
 
 
 def _globals(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
-    """Values of the global names in a function."""
     instructions = (instruction for code in codes for instruction in dis.get_instructions(code))
     names = {i.argval for i in instructions if i.opname in _READS_GLOBAL} & function.__globals__.keys()
     return {name: function.__globals__[name] for name in names}

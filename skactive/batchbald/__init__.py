@@ -138,10 +138,8 @@ class BatchBALDQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        BALD scores, the information in each row by itself; NaN for rows that were not scored.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are BALD, the information in each row by itself.
     gains_, gain_errors_, information_, ceiling_, n_informative_
         The ``gains``, ``standard_errors``, ``information``, ``ceiling`` and ``n_informative`` of a `BatchBALDResult`.
 
@@ -194,7 +192,6 @@ class BatchBALDQuery(BatchQuery):
 
 
 def _draws_in_flight(pool: Pool, draws: PoolDraws, chunk_size: int | None) -> list[Tensor]:
-    """Draws of each row in flight, (n_draws, n_classes)."""
     found: list[Tensor] = []
     for rows, chunk in draws.chunks(pool.in_flight(), "rows in flight", chunk_size=chunk_size):
         with explained("Scoring", rows, draws.model):

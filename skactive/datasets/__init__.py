@@ -47,10 +47,6 @@ def load_table(name: TableName) -> tuple[Any, NDArray[Any]]:
     Kuhn and Johnson (2013), Applied Predictive Modeling (hpc, by way of the R package modeldata).
     Horst, Hill and Gorman (2020), palmerpenguins.
 
-    See Also
-    --------
-    run_experiment : Compares queries on a table whose labels are known.
-
     Examples
     --------
     >>> from skactive.datasets import load_table
@@ -92,10 +88,6 @@ def make_repeated(
     References
     ----------
     Kirsch, van Amersfoort and Gal (2019), BatchBALD, sec. 4.1 (Repeated-MNIST).
-
-    See Also
-    --------
-    StochasticBatchQuery : With a ``diversity``, copies of a pick are not picked.
 
     Examples
     --------
@@ -140,10 +132,6 @@ def make_causal(n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Float
         Outcomes under that treatment.
     effects : ndarray of shape (n,)
         Effect of the treatment on the expected outcome of each row.
-
-    See Also
-    --------
-    causal.sqrt_pehe : The error of estimated effects.
 
     References
     ----------

@@ -70,7 +70,6 @@ class Checkpoint:
         return cls(file, entropy, experiment, dict(zip(queries, digests.values(), strict=True)), os.getpid())
 
     def rounds(self, query: str, trial: int) -> list[Round]:
-        """The finished rounds of a run."""
         rounds: list[Round] = []
         with self.file.reading() as connection:
             while found := self._read_round(connection, trial, query, len(rounds)):
@@ -117,7 +116,6 @@ class Checkpoint:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computes the numbers."""
     names = ("joblib", "modAL-python", "numpy", "scikit-learn", "scipy", "skorch", "torch")
     return {"python": platform.python_version(), "skactive": __version__} | {
         name: metadata.version(name) for name in names
@@ -135,14 +133,12 @@ def _digests(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _added(connection: Connection, key: list[Any], content: Any, part_of: str = "") -> Any:
-    """Add a record, and return its content."""
     name, text = json.dumps(key), json.dumps(content, separators=(",", ":"))
     connection.execute(_ADD, (name, text, checksum(part_of.encode(), name.encode(), text.encode())))
     return content
 
 
 def _read(file: SqliteFile, connection: Connection, key: list[Any], part_of: str = "") -> Any:
-    """The content of a record; None if there is none."""
     name = json.dumps(key)
     found = connection.execute(_ONE, (name,)).fetchone()
     if found is None:

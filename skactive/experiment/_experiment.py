@@ -230,7 +230,6 @@ def _as_text(value: Any) -> Any:
 
 
 def _check_queries(queries: Any) -> None:
-    """Check that queries have names and valid parameters, and can be called."""
     if not isinstance(queries, Mapping) or not queries or not all(isinstance(name, str) for name in queries):
         raise TypeError(f"`queries` must be a dict from names to queries, one or more. Got {queries!r} instead.")
     for name, query in queries.items():

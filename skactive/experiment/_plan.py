@@ -122,7 +122,6 @@ def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng
 
 
 def _number_of_test_rows(test_size: float, n_points: int) -> int:
-    """From a fraction of the rows, or their number."""
     n_test = int(test_size) if is_integer(test_size) else int(np.ceil(test_size * n_points))
     if n_test >= n_points:
         raise ValueError(
@@ -139,7 +138,6 @@ def _check_by_trial(name: str, values: list[Any], n_trials: int) -> list[Any]:
 
 
 def _check_n_initial(n_initial: int, n_train: int, classes: NDArray[Any] | None) -> None:
-    """Check that the first labels fit the training rows and, for stratified ones, the classes."""
     if n_initial > n_train:
         raise ValueError(f"`n_initial` must be at most the {n_train} rows that are not test rows. Got {n_initial}.")
     if classes is not None and n_initial < len(classes):

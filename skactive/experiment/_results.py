@@ -117,7 +117,6 @@ class ExperimentResult:
 
     @property
     def score_names(self) -> list[str]:
-        """Names of the scores."""
         return list(self.rounds[0].scores) if self.rounds else []
 
     def limits_of(self, score: str) -> Ends:
@@ -308,7 +307,6 @@ class _Curve:
 def _compare(
     score: str, query: str, runs: dict[str, dict[int, _Curve]], reference: str, level: float, limits: Ends
 ) -> dict[str, Any]:
-    """The row of a query in `ExperimentResult.summary`."""
     mine, theirs = runs[query], runs[reference]
     differences = [mine[t].mean - theirs[t].mean for t in mine if t in theirs] if query != reference else []
     labels = [n for n in (run.labels_to(level) for run in mine.values()) if not np.isnan(n)]
@@ -329,7 +327,6 @@ def _compare(
 def _savings(
     score: str, query: str, mine: dict[int, _Curve], theirs: dict[int, _Curve], level: float | None
 ) -> dict[str, Any]:
-    """The row of a query in `ExperimentResult.label_savings`."""
     saved = []
     for t in (t for t in mine if t in theirs):
         goal = min(max(mine[t].scores), max(theirs[t].scores)) if level is None else level

@@ -63,7 +63,6 @@ class Data:
         return cls(X, y, X_test, y_test, sample_weight)
 
     def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
-        """Features and labels of some rows."""
         return containers.take_rows(self.X, rows), self.y[rows]
 
     def test(self, rows: Rows | None) -> tuple[Any, NDArray[Any], Rows]:
@@ -73,7 +72,6 @@ class Data:
         return *self.rows(rows), rows
 
     def weights(self, estimator: Any, rows: Rows) -> dict[str, Any]:
-        """Weights of some rows, as a keyword for the fit."""
         if self.sample_weight is None:
             return {}
         return {str(weight_keyword(estimator)): self.sample_weight[rows]}
@@ -134,7 +132,6 @@ class _Run:
     query: Any
 
     def rounds(self, finished: Sequence[Round]) -> Iterator[Round]:
-        """The rounds that are left."""
         number, labelled = len(finished), _labelled(finished)
         query, learner = self._new_query(0), None
         if number and self._room(labelled, number):  # from a checkpoint
@@ -239,7 +236,6 @@ _SHARES = ("accuracy", "f1", "jaccard", "precision", "recall", "roc_auc")
 
 
 def shares_among(scorers: Mapping[str, Any], estimator: Any) -> list[str]:
-    """Names of the scores that are known to lie between 0 and 1."""
     known: list[Any] = [own_score] if task(estimator) == "classifier" else []
     known += [name for name in get_scorer_names() if any(part in name for part in _SHARES)]
     return [name for name, scorer in scorers.items() if scorer in known]

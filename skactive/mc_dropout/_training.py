@@ -76,7 +76,6 @@ def module_of_user(source: Any, params: Mapping[str, Any] | None, n_features_in:
 
 
 def try_module(module: nn.Module, x: Tensor) -> Tensor:
-    """Outputs (n_rows, n_columns) in evaluation mode; errors name the parameter."""
     try:
         with torch.no_grad():
             outputs = module.eval()(x.clone())
@@ -145,7 +144,6 @@ class SquaredError(nn.Module):
 
 
 def check_declared(outputs: Tensor, output: str) -> None:
-    """Check that a module returns what the parameter `output` declares."""
     if output == "logits":
         if outputs.shape[1] > 1 and _are_probabilities(outputs, 1e-6):
             raise ValueError(

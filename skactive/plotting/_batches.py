@@ -56,10 +56,6 @@ class BatchDisplay:
     legend_ : matplotlib.legend.Legend
     colorbar_ : matplotlib.colorbar.Colorbar or None
 
-    See Also
-    --------
-    LearningCurveDisplay : How good models are with the batches.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -146,7 +142,6 @@ class BatchDisplay:
 
 
 def _place(X: Any, coordinates: ArrayLike | None) -> tuple[Floats, tuple[str, str]]:
-    """Where to draw the rows of X, and names of the axes."""
     if coordinates is not None:
         where = np.asarray(coordinates, dtype=np.float64)
         if where.ndim != 2 or where.shape[1] != 2:

@@ -46,11 +46,6 @@ class LearningCurveDisplay:
         Student's t intervals of the mean; None for a single trial.
     legend_ : matplotlib.legend.Legend
 
-    See Also
-    --------
-    plotting.PairedDifferenceDisplay : Which query is better.
-    run_experiment : Makes the result.
-
     Examples
     --------
     >>> from skactive import LearningCurveDisplay
@@ -133,11 +128,6 @@ class PairedDifferenceDisplay:
         As in `LearningCurveDisplay`.
     zero_line_ : matplotlib.lines.Line2D
 
-    See Also
-    --------
-    LearningCurveDisplay : The scores themselves.
-    ExperimentResult : Its ``summary`` has the numbers.
-
     Examples
     --------
     >>> from skactive.plotting import PairedDifferenceDisplay
@@ -204,7 +194,6 @@ class PairedDifferenceDisplay:
 
 
 def check_query_names(queries: Any, names: Sequence[str]) -> list[str]:
-    """Names of queries of a result, by default all."""
     chosen = list(names) if queries is None else [queries] if isinstance(queries, str) else list(queries)
     unknown = [query for query in chosen if query not in names]
     if unknown or not chosen:
@@ -215,7 +204,6 @@ def check_query_names(queries: Any, names: Sequence[str]) -> list[str]:
 def _finished_runs(
     result: ExperimentResult, scoring: str | None, queries: Sequence[str] | None
 ) -> tuple[str, dict[str, dict[int, Run]]]:
-    """The name of the score, and the runs that finished, by query and trial."""
     scoring = scoring or next(iter(result.score_names), "")
     if scoring not in result.score_names:
         raise ValueError(f"`scoring` must be one of the scores of the result, {result.score_names}. Got {scoring!r}.")
@@ -234,7 +222,6 @@ def _finished_runs(
 
 
 def _within_trials(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:
-    """Scores minus those of the reference, for each trial that both finished."""
     return [
         {n: score - theirs[trial][n] for n, score in run.items() if n in theirs[trial]}
         for trial, run in mine.items()

@@ -146,7 +146,6 @@ def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[Any], limits: Ends, 
 
 
 def draw_band(ax: Any, x: NDArray[Any], mean: Any, low: Any, high: Any, **look: Any) -> tuple[Any, Any]:
-    """A line in its band, which is None without ends."""
     look = {"markevery": max(1, len(x) // _N_MARKERS), "markersize": 4, "linewidth": 1.6, **look}
     (line,) = ax.plot(x, mean, **look)
     if np.isnan(low).all():
@@ -166,7 +165,6 @@ def _limit_to(ax: Any, values: NDArray[np.float64], level: float | None) -> None
 
 
 def describe_trials(by_trial: Iterable[Any]) -> str:
-    """Heading of a legend of curves over trials."""
     n_trials = [len(values) for values in by_trial]
     fewest, most = min(n_trials, default=1), max(n_trials, default=1)
     if most == 1:

@@ -69,12 +69,7 @@ RULES: Rules = {
 
 
 class Streams(NamedTuple):
-    """Two generators per call, one for posterior draws and one for the batch: samplers meet identical draws.
-
-    See Also
-    --------
-    query.BatchQuery : Passes them to ``choose``.
-    """
+    """Two generators per call, one for posterior draws and one for the batch: samplers meet identical draws."""
 
     draws: np.random.Generator
     batch: np.random.Generator
@@ -96,10 +91,6 @@ class Batch:
         (n_candidates,). Both take a pass over the candidates, and are computed on request.
     attributes : dict, optional
         What else `BatchQuery.select` reports of this batch, by the names of attributes: ``{"radius_": 0.5}``.
-
-    See Also
-    --------
-    query.BatchQuery : Its ``choose`` returns one.
     """
 
     positions: NDArray[np.int64]
@@ -382,7 +373,6 @@ def _uniform(pool: Pool, k: int, rng: np.random.Generator) -> Batch:
 
 
 def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, chosen: NDArray[np.int64]) -> None:
-    """Check that a query went by the allowance of its pool."""
     if pool.limits is None:
         return
     allowance = pool.allowance(k)

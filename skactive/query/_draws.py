@@ -75,10 +75,6 @@ class PoolDraws:
         Whether ``predict`` itself sees to it that the draws of a row do not depend on the rows beside it.
     n_beside : int
         How many float64 a row takes on the way beside its draws: between the steps of a Pipeline, say.
-
-    See Also
-    --------
-    query.draws_of : Makes them.
     """
 
     predict: PredictDraws
@@ -137,12 +133,6 @@ def draws_of(
     one_draw : bool, default=False
         Whether the model's own ``predict_proba`` will do: it is asked if there is one, unless ``n_draws`` or
         ``posterior`` ask for draws.
-
-    See Also
-    --------
-    query.PoolDraws : What it returns.
-    query.score_rows : Scores by these draws.
-    sample_posterior : Draws without a pool.
     """
     model, training, found = model_of(learner), pool.training, None
     check_one_target(model)
@@ -290,11 +280,6 @@ def embeddings_of(
     array of shape (n_candidates, n_units)
         Dense, or a sparse CSR array if the model embeds rows so. Where rows are their own embeddings, as those of a
         linear model, it is the pool itself, of which rows are read when they are asked for.
-
-    See Also
-    --------
-    query.draws_of : Draws for the same rows.
-    KCenterQuery : A query by embeddings alone.
     """
     model = model_of(learner)
     embed = in_batches(embed_by(model, embedding), predict_batch_size)

@@ -181,7 +181,6 @@ class PoolLimits:
         return place[self.must], self.groups[rows]
 
     def _check_meets(self, k: int, most: Indices, least: Indices) -> None:
-        """Check that a batch of k rows can have between ``least`` and ``most`` rows of each group."""
         lacking = np.flatnonzero(least > most)
         if len(lacking):
             group = lacking[0]
@@ -222,7 +221,6 @@ class PoolLimits:
 
 
 def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
-    """The groups, and the number of each row's."""
     values = containers.aligned(containers.prepare_pool(groups, "groups"), X, "groups")
     n_points = containers.count_rows(X)
     shape = tuple(getattr(values, "shape", (containers.count_rows(values),)))

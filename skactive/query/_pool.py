@@ -59,11 +59,6 @@ class Pool:
         count as chosen.
     limits : PoolLimits or None
         What a batch of these rows keeps to; `allowance` says which candidates that leaves.
-
-    See Also
-    --------
-    query.BatchQuery : Makes it, and passes it to ``choose``.
-    query.draws_of : Draws for its rows, chunk by chunk.
     """
 
     X: Any
@@ -258,12 +253,7 @@ class Pool:
 
 
 def model_of(learner: Any) -> Any:
-    """The fitted estimator of a modAL learner; an estimator by itself is its own.
-
-    See Also
-    --------
-    query.draws_of : Draws from the model.
-    """
+    """The fitted estimator of a modAL learner; an estimator by itself is its own."""
     return modal.unwrap(learner)[0]
 
 

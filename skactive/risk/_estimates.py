@@ -65,11 +65,6 @@ class RiskEstimate:
     n_looks : int
         As in `estimate_risk`.
 
-    See Also
-    --------
-    risk.estimate_risk : Returns it.
-    risk.RiskDifference : Compares two models.
-
     Examples
     --------
     >>> from skactive.risk import RiskEstimate
@@ -161,11 +156,6 @@ class RiskDifference:
     more, less : RiskEstimate
         What the first model loses where it loses more than the second, and what the second loses where it loses more;
         the value is their difference.
-
-    See Also
-    --------
-    risk.ActiveTester : Its ``difference`` returns one.
-    risk.RiskEstimate : The risk of one model.
     """
 
     value: float
@@ -295,8 +285,6 @@ def estimate_risk(
     See Also
     --------
     risk.ActiveTester : Asks for the labels, too.
-    risk.RiskEstimate : What it returns.
-    risk.lure_weights : The weights.
 
     References
     ----------

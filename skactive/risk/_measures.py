@@ -77,7 +77,6 @@ LARGEST = {"brier": 2.0, "log_loss": float(-np.log(np.finfo(np.float64).eps)), "
 
 
 def check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:
-    """Check that labels are of the kind that a model knows: numbers never equal text."""
     if kind_of_labels(known) != kind_of_labels(y):
         raise ParameterError(
             f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}."

@@ -278,12 +278,7 @@ class ActiveTester:
         return np.concatenate([weighted[self.indices_], np.delete(weighted, self.indices_)])
 
     def accuracy(self, estimator: Any) -> RiskEstimate:
-        """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-        """
+        """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss."""
         errors = self.risk(estimator, "zero_one")
         limits = 1 - errors.limits[1], 1 - errors.limits[0]
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True, limits=limits)

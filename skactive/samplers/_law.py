@@ -119,10 +119,6 @@ def power(scores: Scores, beta: float) -> Law:
     ValueError, TypeError
         If a score is negative, NaN or infinite, k is not an integer from 1 to n_points, or beta is not a number >= 0.
 
-    See Also
-    --------
-    samplers.repulsive : Keeps rows apart as well.
-
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, for power, softmax and soft-rank acquisition.
@@ -144,10 +140,6 @@ def softmax(scores: Scores, beta: float) -> Law:
     Adding a constant to all scores changes nothing; beta is in units of 1 / score. Parameters, returned values
     and errors are those of `power`, but scores may be any real numbers: -inf is taken only when nothing else is left.
 
-    See Also
-    --------
-    samplers.power : Takes zero for nothing to learn.
-
     Examples
     --------
     >>> import numpy as np
@@ -168,10 +160,6 @@ def softrank(scores: Scores, beta: float) -> Law:
     Only the order of the scores matters. Tied rows share their ranks at random; log-probabilities are given the ranks
     that were drawn. Parameters, returned values and errors are those of `softmax`.
 
-    See Also
-    --------
-    samplers.topk : The limit of a large ``beta``.
-
     Examples
     --------
     >>> import numpy as np
@@ -189,10 +177,6 @@ def topk(scores: Scores, beta: float) -> Law:
     Parameters, returned values and errors are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it grows.
 
-    See Also
-    --------
-    samplers.power : With noise, so that near-duplicates rarely meet.
-
     Examples
     --------
     >>> import numpy as np
@@ -209,10 +193,6 @@ def uniform(scores: Scores, beta: float) -> Law:
 
     Parameters, returned values and errors are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it goes to 0.
-
-    See Also
-    --------
-    samplers.topk : The other extreme.
 
     Examples
     --------
@@ -350,7 +330,6 @@ def _without_ties(law: Law, rng: np.random.Generator) -> Law:
 
 
 def check_has_law(sampler: Any, wanted_by: str) -> None:
-    """Check that the law of a sampler, of the package or of the user's own, is known."""
     if not hasattr(sampler, "log_weights"):
         name = getattr(sampler, "__name__", type(sampler).__name__)
         raise ValueError(
@@ -367,7 +346,6 @@ def _kept(scores: Any, sampler: Any) -> Scores:
 
 
 def _checked(positions: Any, k: int, n_points: int) -> Indices:
-    """What a sampler of the user's own returned."""
     positions = np.asarray(positions)
     distinct = positions.ndim == 1 and len(np.unique(positions)) == len(positions) == k
     if not (distinct and positions.dtype.kind in "iu" and positions.min() >= 0 and positions.max() < n_points):

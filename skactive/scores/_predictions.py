@@ -178,10 +178,6 @@ def entropy(draws: Tensor) -> Tensor:
 
     Parameters, returned values and errors are those of `bald`, but rows whose mean over draws sums to 1 may pass.
 
-    See Also
-    --------
-    scores.bald : The part of it that labels reduce.
-
     References
     ----------
     Shannon (1948); Gal, Islam and Ghahramani (2017), Deep Bayesian Active Learning with Image Data, sec. 2.
@@ -202,10 +198,6 @@ def margin(draws: Tensor) -> Tensor:
     :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0.
 
     Parameters, returned values and errors are those of `bald`.
-
-    See Also
-    --------
-    scores.variation_ratio : The most probable class alone.
 
     References
     ----------
@@ -229,10 +221,6 @@ def variation_ratio(draws: Tensor) -> Tensor:
     Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
 
     Parameters, returned values and errors are those of `bald`.
-
-    See Also
-    --------
-    scores.margin : Compares the two most probable classes.
 
     References
     ----------
@@ -259,10 +247,6 @@ def std_dev(draws: Tensor) -> Tensor:
     draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes) or (n_draws, n_points)
         Probabilities whose rows sum to 1, or predicted values; of any float dtype.
 
-    See Also
-    --------
-    scores.bald : Disagreement as information, for classes.
-
     References
     ----------
     Kampffmeyer, Salberg and Jenssen (2016); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
@@ -282,10 +266,6 @@ def variance(draws: Tensor) -> Tensor:
     r"""Variance of the predicted value over draws, :math:`Var_k \mu_k` with divisor n_draws.
 
     In the target's units squared. Parameters, returned values and errors are those of `std_dev`, for predicted values.
-
-    See Also
-    --------
-    scores.gaussian_bald : Compares it with the noise of a label.
 
     References
     ----------
@@ -314,10 +294,6 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
         Predicted means, of any float dtype.
     noise_variance : float or array-like of shape (n_points,) or (n_draws, n_points)
         Variance of the noise on a label, in the target's units squared; positive. A query takes it from the model.
-
-    See Also
-    --------
-    posterior.noise_variance : The noise of a model.
 
     References
     ----------

@@ -230,7 +230,6 @@ def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: st
 
 
 def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
-    """Probabilities then, in the order of the classes of now: none of classes that were not known."""
     return probabilities @ (np.asarray(classes)[:, np.newaxis] == np.asarray(classes_now)).astype(np.float64)
 
 
@@ -241,7 +240,6 @@ def _movement(changes: NDArray[Any], y_training: Any) -> float:
 
 
 def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
-    """One prediction a row, with one axis."""
     predictions = as_array(predictions)
     if predictions.shape not in ((n_rows,), (n_rows, 1)):
         raise ValueError(

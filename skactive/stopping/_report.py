@@ -47,12 +47,9 @@ class StoppingReport:
     gains : tuple of float
         What the labels between two reports brought, in terms of ``measure``, on rows that still have no label. Those of
         "probabilities" are known a report later, as neither model judges itself. What changes back and forth counts
-        each time: their sum, which is no more than a guess leaves, is no estimate. ``recent`` does not add up.
-    recent : float
-        What ``n_recent`` labels brought, between the model before them and the one after them.
-    n_recent : int
-        By "probabilities" the labels between the previous report and the last one before it that is ``patience`` labels
-        back, or the first one; else those between that one and this report.
+        each time: their sum is no estimate.
+    recent, n_recent : float, int
+        What the last ``n_recent`` labels brought, between the model before them and the one after them.
     scoring : {"accuracy", "average_precision", "balanced_accuracy", "log_loss"} or None
         What gains are gains of. None for regressors, and before there are two classes.
     measure : {"probabilities", "changes", "movement"}
@@ -62,11 +59,10 @@ class StoppingReport:
         predictions that changed, an upper bound on the change in accuracy on these rows. "movement", for regressors:
         the mean square of the change, in units of the variance of the labels.
     trust : Trust
-        How far the model can be believed about itself: on labels of the last ten batches, which it had not been taught
-        when they were bought, the slope of labels (1 or 0 for each class) against its probabilities, both less the
-        shares of the classes, by which a guess would go. ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 %
-        interval, ``n_labels`` how many labels there were, ``confidence`` how sure it was, ``right`` how often it was
-        right, and ``guess`` how often the commonest class was.
+        How far the model can be believed about itself, on labels of the last ten batches, which it had not been taught
+        when they were bought: ``slope`` of labels (1 or 0 for each class) against its probabilities, both less the
+        shares of the classes, ``low`` and ``high`` its 99 % interval, ``n_labels`` their number, ``confidence`` how
+        sure it was, ``right`` how often it was right, and ``guess`` how often the commonest class was.
     advantage : float
         How much better than naming always the class with the most labels, ``commonest``, the model is in terms of
         ``scoring``, by its probabilities on rows without a label, drawn towards the shares by the slope of ``trust``.
@@ -77,20 +73,14 @@ class StoppingReport:
         Why nobody should stop with this model: its accuracy is not told yet; or by the accuracy it is no better than a
         guess; or, by ``trust.low``, ``advantage`` and ``known.low``, perhaps no better.
     fewest : int
-        Labels of the rarest class; 0 for regressors.
+        Labels of the rarest class; 0 for regressors. Of one class alone ``one_class`` is True.
     tested : RiskDifference or None
         With ``test``: how much larger the risk was before the last labels, of ``n_recent`` and the batch after them.
     changed : float
-        Fraction of predictions that differ from the previous model's. NaN in the first report, and for regressors.
-    n_rows : int
-        Rows over which ``changed`` and the last gain are means: from the pool of the last batch, without the rows
-        bought. At most a thousand, chosen at random.
-    whole_pool : bool
-        Whether these are all rows without a label.
+        Fraction of ``n_rows`` predictions that differ from the previous model's, on rows of the pool of the last batch
+        without those bought: a thousand at random, or the ``whole_pool``. NaN in the first report, and for regressors.
     n_pool : int
         Rows without a label.
-    one_class : bool
-        Whether a classifier has seen labels of one class only.
     risk, tolerance, patience, target_risk
         As passed to `from_learner`.
 

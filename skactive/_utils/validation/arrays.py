@@ -68,7 +68,6 @@ def plain_array(name: str, values: Any, *, rule: str = "be an array", objects: b
 
 
 def is_real(array: Any) -> bool:
-    """Whether the type of an array's or a tensor's elements is one of real numbers."""
     if hasattr(array.dtype, "is_complex"):  # torch's
         return not array.dtype.is_complex
     return array.dtype.kind in "fiub"
@@ -274,7 +273,6 @@ def check_positions(name: str, rows: Any, n_points: int, *, at_least: int = 1) -
 
 
 def check_joint_draws(shape: Any, method: str) -> None:
-    """Check the shape of draws whose differences are all that a method looks at."""
     if len(shape) != 3 or shape[0] < 2:
         raise ValueError(
             f"`n_draws` must be 2 or more for {method}, and `estimator` a classifier: it looks at how draws of class "

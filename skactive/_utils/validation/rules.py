@@ -129,7 +129,6 @@ BETA = number(0, text="a finite number, 0 (uniform) or larger", remedy='The limi
 
 
 def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
-    """Check that k is an integer from 1 to ``n_points``."""
     if is_integer(k) and 1 <= k <= n_points:
         return int(k)
     if is_integer(k) and n_points == 0:
