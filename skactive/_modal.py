@@ -86,10 +86,6 @@ def repair_modal() -> None:
     go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Gaps in DataFrames
     of rows are left to the estimator. Where modAL is not installed, or was repaired before, nothing happens.
 
-    See Also
-    --------
-    StochasticBatchQuery : Repairs modAL by itself when it is imported.
-
     Examples
     --------
     >>> from skactive import repair_modal

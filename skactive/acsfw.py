@@ -84,10 +84,6 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     -------
     CoreSet
 
-    See Also
-    --------
-    ACSFWQuery : The same for an estimator and a pool.
-
     References
     ----------
     Pinsler, Gordon, Nalisnick and Hernández-Lobato (2019), Bayesian Batch Active Learning as Sparse Subset

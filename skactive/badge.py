@@ -61,11 +61,6 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
         Distinct rows, in the order they were drawn. Once all rows left lie where chosen ones do, the rest is uniform,
         with a warning.
 
-    See Also
-    --------
-    BADGEQuery : The same for an estimator and a pool.
-    samplers.repulsive : Rows that keep apart, with scores of any kind.
-
     References
     ----------
     Ash, Zhang, Krishnamurthy, Langford and Agarwal (2020), Deep Batch Active Learning by Diverse, Uncertain Gradient

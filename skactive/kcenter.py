@@ -44,10 +44,6 @@ class KCenterQuery(BatchQuery):
     radius_ : float
         The largest distance of a candidate from the nearest row that is labelled or in the batch.
 
-    See Also
-    --------
-    BADGEQuery : Distances between gradients, which know of uncertainty.
-
     References
     ----------
     Gonzalez (1985), Clustering to Minimize the Maximum Intercluster Distance; Sener and Savarese (2018), Active

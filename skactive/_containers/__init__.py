@@ -34,12 +34,12 @@ from ._kinds import (
     library_of,
     with_names,
 )
-from ._readers import SOURCES, ArrowReader, is_arrow_stream
+from ._readers import SOURCES
 from ._readers import blocks as blocks
 
 KINDS += [
     *(Streams(), Lists(), Sparse(), TensorSets(), *(ReadInBlocks(*source) for source in SOURCES)),
-    *(Frames(), Tables(), ReadInBlocks(is_arrow_stream, ArrowReader), Dicts(), Arrays(), Others()),
+    *(Frames(), Tables(), Dicts(), Arrays(), Others()),
 ]
 
 _MAX_CHUNK_BYTES = 64 * 2**20

@@ -32,7 +32,8 @@ class Arrays:
     """Whatever is indexed by rows, as arrays, tensors and memory maps are."""
 
     def holds(self, X: Any) -> bool:
-        return hasattr(X, "shape") and hasattr(X, "__getitem__") and not _only_looks_like_rows(X)
+        is_indexed = hasattr(X, "shape") and hasattr(X, "__getitem__")
+        return is_indexed and not (_only_looks_like_rows(X) or hasattr(X, "__arrow_c_stream__"))
 
     def prepare(self, X: Any, name: str) -> Any:
         """The container in a form whose rows can be sliced; ``name`` is the parameter that it was given for."""
@@ -331,7 +332,7 @@ class Others(Arrays):
         return True
 
     def prepare(self, X: Any, name: str) -> Any:
-        has_rows = hasattr(X, "__len__") and hasattr(X, "__getitem__")
+        has_rows = hasattr(X, "__len__") and hasattr(X, "__getitem__") and not hasattr(X, "__arrow_c_stream__")
         if isinstance(X, type | Sequence | Mapping) or not has_rows:
             raise no_rows_error(X, name)
         return X

@@ -66,10 +66,6 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     -------
     BatchBALDResult
 
-    See Also
-    --------
-    BatchBALDQuery : The same for an estimator and a pool.
-
     References
     ----------
     Kirsch, van Amersfoort and Gal (2019), BatchBALD: Efficient and Diverse Batch Acquisition for Deep Bayesian Active

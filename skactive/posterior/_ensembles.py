@@ -245,11 +245,6 @@ def bootstrap(
     predict_draws : callable
         As of `sample_posterior`; columns in the order of the estimator's ``classes_`` (sorted labels, if it has none).
 
-    See Also
-    --------
-    sample_posterior : The model's own draws.
-    posterior.check_posterior : Checks draws of your own.
-
     Notes
     -----
     As classes are resampled one by one, their frequencies do not vary between draws: BALD ranks rows as with other

@@ -167,13 +167,7 @@ class BatchQuery(BaseEstimator, ABC):
         """
 
     def check_parameters(self) -> None:
-        """Check all parameters, those included that the next call will not use.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If one breaks its rule. The message names it and says what to do.
-        """
+        """Check all parameters, those included that the next call will not use."""
         check_parameters(self.rules, self.get_params(deep=False))
 
     def reads_once(self, pool: Pool) -> bool:
@@ -222,6 +216,7 @@ class BatchQuery(BaseEstimator, ABC):
         fit_params: Mapping[str, Any] | None = None,
         pending: ArrayLike | None = None,
         limits: Limits | None = None,
+        **others: Any,
     ) -> NDArray[np.int64]:
         """Choose rows of the pool for a fitted estimator.
 
@@ -232,7 +227,7 @@ class BatchQuery(BaseEstimator, ABC):
         X_pool : array-like of shape (n_points, ...)
             numpy array or memory map of any number of axes, torch tensor, DataFrame or Series of pandas or polars,
             table of Arrow, list, tuple, scipy sparse array, dict of arrays. Never copied as a whole, never changed. Or
-            what is read in blocks: a dataset, reader or scanner of Arrow (Parquet files), a lazy frame of polars, a
+            what is read in blocks: a dataset of Arrow (Parquet files), a lazy frame of polars, a
             collection of dask, a dataset or loader of torch, or `skactive.blocks` of anything.
         n_instances : int, default=1
             Rows to choose.
@@ -265,6 +260,11 @@ class BatchQuery(BaseEstimator, ABC):
             If the pool is empty or does not fit the model, so many rows may not be chosen, no batch can keep to
             ``limits``, training data are not of one length, or a parameter of the query is not valid.
         """
+        if others:
+            raise TypeError(
+                f"`select` takes no keyword `{next(iter(others))}`. Parameters of a query are set when it is made; for "
+                "a single batch they are keywords of `query(estimator, X_pool, n_instances)`."
+            )
         given = (X_training, y_training, candidates, sample_weight, fit_params, pending, limits)
         by_name = dict(zip(_OF_SELECT, given, strict=True))
         return self._report(*self._chosen(estimator, X_pool, n_instances, by_name))[0].copy()

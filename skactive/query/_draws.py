@@ -324,7 +324,7 @@ def collect(
     """Stream the candidates through a function of rows that returns arrays (n_rows, n_columns), and keep these.
 
     An array is dense or sparse as those of the first row are. Where the function returns the rows that it was given,
-    nothing is kept: the pool's own rows are the answer, read in place.
+    and these are all rows of the pool, nothing is kept: the pool is the answer, read in place.
     """
     first = pool.take(np.array([0]))
     with failure_explained(f"{doing.capitalize()} one row of the pool"):
@@ -346,7 +346,7 @@ class _Kept:
         self._parts: list[Any] = []
         self.n_columns = containers.count_columns(of_first) or 0
         array = self._checked(of_first, 1)
-        self._in_place = array is first and not pool.is_read_in_blocks
+        self._in_place = array is first and pool.rows is None and not pool.is_read_in_blocks
         is_dense = not (self._in_place or sparse.issparse(array))
         self._array = pool.room((len(pool), self.n_columns), as_array(array).dtype) if is_dense else None
 
@@ -368,22 +368,8 @@ class _Kept:
 
     def all(self) -> Any:
         if self._in_place:
-            return self._pool.X if self._pool.rows is None else RowsOf(self._pool.X, self._pool.rows)
+            return self._pool.X
         return sparse.vstack(self._parts, format="csr") if self._array is None else self._array
-
-
-class RowsOf:
-    """Some rows of an array, as an array: none is copied before it is asked for."""
-
-    def __init__(self, array: Any, rows: NDArray[np.int64]) -> None:
-        self._array, self._rows = array, rows
-        self.shape, self.dtype = (len(rows), array.shape[1]), array.dtype
-
-    def __getitem__(self, rows: Any) -> Any:
-        return self._array[self._rows[rows]]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)
 
 
 # --- spaces -----------------------------------------------------------------------------------------

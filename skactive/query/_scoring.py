@@ -318,16 +318,6 @@ def score_pool(
     dict of str to ndarray of shape (n_points,), float64
         A column for each score, in the order asked for; ``pandas.DataFrame`` takes it as it is.
 
-    Raises
-    ------
-    ValueError, TypeError
-        As `StochasticBatchQuery.select` does; and if no score is given, two have one name, or the estimator is not
-        fitted.
-
-    See Also
-    --------
-    StochasticBatchQuery : Scores a pool and chooses a batch.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -52,10 +52,6 @@ class ScoringQuery(BatchQuery):
 
     A subclass has the parameters ``sampler``, ``beta`` and ``epsilon``, and says in `score_candidates` what the scores
     are. If it has a ``diversity``, it says in `points` where the candidates lie.
-
-    See Also
-    --------
-    StochasticBatchQuery : The query of this kind for classifiers and regressors.
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {
@@ -125,16 +121,6 @@ class ScoringQuery(BatchQuery):
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first, as from `select` with the same scores and seed. Attributes are
             set as by `select`, but for ``score_``: the parameter ``score`` is not looked at.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `select` does; and if a row that may be chosen has no real number, or ``estimator`` or ``X_pool`` are
-            missing where they are needed.
-
-        See Also
-        --------
-        query.score_pool : Makes the scores of a block.
 
         Examples
         --------

@@ -282,10 +282,6 @@ def estimate_risk(
     -------
     RiskEstimate
 
-    See Also
-    --------
-    risk.ActiveTester : Asks for the labels, too.
-
     References
     ----------
     Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It; Kossen et al.

@@ -186,11 +186,6 @@ class ActiveTester:
         rows : array-like of int, optional
             The positions in the pool that the labels belong to, from what `ask` returned: needed for part of the rows,
             and where the rows of several asks are open. By default the rows of the one ask that is open.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If labels and rows do not fit together, or labels and the model that asked. The tester is then as it was.
         """
         picks = self._picks.open_picks(rows, self.n_pool)
         asked = self._picks.rows[picks]

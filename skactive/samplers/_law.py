@@ -230,15 +230,6 @@ def repulsive(
         Distinct rows, most preferred first. Once no row left has a positive score and lies apart from all rows chosen,
         the rest is uniform, with a warning. Where all points are equal, scores alone decide, with a warning.
 
-    Raises
-    ------
-    ValueError, TypeError
-        As for `power`; or if there is not a score for each point, or a point is not finite.
-
-    See Also
-    --------
-    badge.badge : The same law with equal scores, for gradients.
-
     References
     ----------
     Arthur and Vassilvitskii (2007), k-means++: The Advantages of Careful Seeding, sec. 2.2, for equal scores; Kirsch et

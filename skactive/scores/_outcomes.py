@@ -26,11 +26,6 @@ def mu(draws: Tensor, *, treatment: Any) -> Tensor:
     ndarray or torch.Tensor of shape (n_points,), float64
         In the outcome's units squared.
 
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another shape or is not finite, or a treatment is neither 0 nor 1.
-
     References
     ----------
     Jesson, Tigas, van Amersfoort, Kirsch, Shalit and Gal (2021), Causal-BALD: Deep Bayesian Active Learning of
@@ -75,10 +70,6 @@ def mu_rho(draws: Tensor, *, treatment: Any) -> Tensor:
     ----------
     draws, treatment
         As for `mu`.
-
-    See Also
-    --------
-    CausalBALDQuery : The query, whose default this is.
 
     Examples
     --------

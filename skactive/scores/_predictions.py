@@ -40,11 +40,6 @@ def bald(draws: Tensor) -> Tensor:
     ValueError
         If ``draws`` has another number of axes, or rows that are not probabilities.
 
-    See Also
-    --------
-    scores.epig : Information about predictions that matter.
-    batchbald.batchbald : The information of several labels together.
-
     References
     ----------
     Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, eq. 2.
@@ -124,10 +119,6 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
         proportional to n_points n_targets n_classes²; some hundred targets are enough.
     target_weights : array-like of shape (n_targets,), optional
         How much each target matters, for example its probability; not negative. All the same by default.
-
-    See Also
-    --------
-    scores.bald : Information about the model as a whole.
 
     References
     ----------

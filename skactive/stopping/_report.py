@@ -210,12 +210,6 @@ class StoppingReport:
             As in `StochasticBatchQuery.select`.
         random_state : None, int, numpy Generator or RandomState
             For the choice of rows.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If training data are missing, or ``previous`` is not a report with fewer labels on rows and predictions of
-            the same kind.
         """
         check_parameters(cls.rules, locals())
         if risk is not None and risk.greater_is_better and target_risk is not None and not 0 <= target_risk <= 1:

@@ -156,6 +156,13 @@ def test_the_default_of_a_classifier_is_power_sampling_from_the_margin_with_beta
     np.testing.assert_array_equal(q.scores_, scores.margin(FOREST.predict_proba(POOL)[None]))
 
 
+def test_a_parameter_of_the_query_is_no_keyword_of_select_and_one_of_a_call():
+    q = StochasticBatchQuery("margin", random_state=0)
+    with pytest.raises(TypeError, match=r"`select` takes no keyword `beta`.*keywords of `query\(estimator, X_pool"):
+        q.select(FOREST, POOL, 3, beta=2)
+    assert len(q(FOREST, POOL, 3, beta=2)) == 3
+
+
 # --- how far a batch prefers rows of large scores
 
 
