@@ -63,15 +63,10 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     Steps end with the k-th distinct row, or once the residual is 1e-6 of v or 50 steps bring no new row: after a few
     times as many rows as there are draws. Then rows of the largest :math:`\sigma_n` fill up the batch, with a warning.
 
-    A weight says how many times a row's vector is counted in place of the pool's: a row that the model is nearly sure
-    of, of a short vector, can have a weight of hundreds. Weights need not sum to the number of rows;
-    :math:`\sum_n w_n \sigma_n` comes the closer to :math:`\sigma`, from below, the more steps there are. For the batch
-    to stand for the pool, train with the weights as ``sample_weight``.
-
-    Probabilities are floored at 1e-12 inside the logarithm, as one-hot draws would give log 0: a class that a draw
-    excludes costs it about 27 nats times the mean probability of that class.
-
-    Memory, and time a step, is n_points * n_draws float64.
+    A weight says how many times a row's vector is counted in place of the pool's; one of a short vector can have a
+    weight of hundreds. Weights need not sum to the number of rows. For the batch to stand for the pool, train with the
+    weights as ``sample_weight``. Probabilities are floored at 1e-12 inside the logarithm. Memory, and time a step, is
+    n_points * n_draws float64.
 
     Parameters
     ----------

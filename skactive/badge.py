@@ -39,8 +39,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     weights of the last layer at the most probable label :math:`\hat y`. The first row is one of the largest norm. Every
     further one is drawn with probability proportional to its squared distance from the nearest row chosen so far.
 
-    Time is one pass over the arrays, and now and then another. Memory is a few numbers a row beside the arrays, which
-    are read in blocks; g, with n_classes * n_units numbers a row, is never formed.
+    Time is one pass over the arrays, and now and then another; g, n_classes * n_units numbers a row, is never formed.
 
     Parameters
     ----------

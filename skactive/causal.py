@@ -246,8 +246,8 @@ class EffectEstimate:
     Attributes
     ----------
     mean, low, high : ndarray of shape (n_points,), float64
-        Mean over draws, and the quantiles that the interval ends in, in the outcome's units. The interval is one of
-        the expected effect on rows like this; what happens to a single one has the noise of two outcomes on top.
+        Mean over draws, and the quantiles that the interval ends in, in the outcome's units: of the expected effect on
+        rows like this, without the noise of outcomes.
     """
 
     mean: Floats

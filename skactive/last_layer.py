@@ -78,8 +78,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         Source of the features (n_points, n_units). None: the rows of X are features. Otherwise an estimator with a
         method ``embed(X)``, such as `MCDropoutClassifier`; a skorch net, a fitted torch module or an
         ``MLPClassifier``, whose features are the input of its last linear layer; or a Pipeline that ends in one of
-        these. A fitted net is used as it is. Any other is cloned and fitted to the same data at every ``fit``.
-        ``clone`` forgets fits, except those of torch modules; ``FrozenEstimator(net)`` keeps them.
+        these. A fitted net is used as it is (``clone`` keeps it as ``FrozenEstimator(net)``); any other is cloned and
+        fitted to the same data at every ``fit``.
     prior_precision : float or "scale", default="scale"
         Inverse variance of a weight under the prior. "scale" is a tenth of the mean squared norm of the labelled rows'
         features, and a tenth for biases: a prior variance of the logits of 20, whatever the width of the net.
@@ -109,8 +109,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The covariance is that of all weights while its matrices have at most 2^24 elements (128 MiB): C n² or (C F)²,
-    whichever is smaller, with n labelled rows, F features and C classes. Beyond that, classes count as uncorrelated.
+    Of many classes or features, classes count as uncorrelated: see the user guide on linear models.
 
     References
     ----------

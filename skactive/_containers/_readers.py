@@ -51,19 +51,17 @@ class Blocks:
 def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
     """Make a pool of blocks of rows that come from anywhere: a database, a generator, files of any format.
 
-    Blocks are read in order, one at a time, and their rows are counted on the way. A query that samples from scores
-    reads each of them once (the first twice, if it can be read again, to see that it stays the same). One that looks at
-    rows again, such as `BatchBALDQuery`, keeps them while it reads them, in a temporary folder if they take more than
-    64 MiB, and says so.
+    Blocks are read in order, one at a time, by a query that samples from scores each of them once (the first twice, if
+    it can be read again, to see that it stays the same). A query that looks at rows again, such as `BatchBALDQuery`,
+    keeps them, in a temporary folder if they take more than 64 MiB, and says so.
 
     Parameters
     ----------
     source : iterable of array-like, or callable
         Blocks of rows, each in a container that `StochasticBatchQuery.select` takes: arrays, DataFrames, tables of
-        Arrow, sparse arrays, lists of texts. All have the same columns and types, and any number of rows. A list or
-        another iterable that can be begun again can be a pool again. An iterator can be read once; so give a function
-        without parameters that returns a new one, where more than one query is to be asked. They are read in the
-        thread of the query.
+        Arrow, sparse arrays, lists of texts. All have the same columns and types, and any number of rows. An iterator
+        can be read once; so give a function without parameters that returns a new one, where more than one query is to
+        be asked.
 
     Returns
     -------

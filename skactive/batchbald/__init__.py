@@ -118,10 +118,8 @@ def _warn(result: BatchBALDResult, k: int, why: str) -> None:
 class BatchBALDQuery(BatchQuery):
     """Buy a batch of labels that together say most about the model, by BatchBALD.
 
-    Draws from the posterior of the model are streamed over the pool for BALD scores, which bound what a row can add to
-    a batch. `batchbald.batchbald` chooses; draws are kept for as many rows as fit 256 MiB, and drawn again for others
-    when they could be the next. Draws that are no functions of the rows, such as those of dropout with a mask a row,
-    are refused: the information in several labels is then not defined.
+    Draws are streamed over the pool for BALD scores, which bound what a row can add to a batch; `batchbald.batchbald`
+    chooses. Draws are kept for as many rows as fit 256 MiB, and drawn again for others when they could be the next.
 
     Parameters
     ----------

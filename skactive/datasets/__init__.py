@@ -69,10 +69,7 @@ def make_repeated(
 
     Parameters
     ----------
-    X : array-like of shape (n_points, ...)
-        Features; whole numbers become float64.
-    y : array-like of shape (n_points,)
-        Labels.
+    X, y : array-like of shape (n_points, ...) and (n_points,)
     repeats : int
         Copies of each row.
     noise_std : float

@@ -96,7 +96,8 @@ def do_run(
 ) -> tuple[list[Round], Failure | None]:
     """All rounds of a query in a trial, finished ones included; each is on the disk before the next starts."""
     run = _Run(experiment, trial, name, query)
-    rounds = list(finished) if isinstance(query, BatchQuery) or run.is_complete(finished) else []
+    is_complete = len(finished) > 0 and not run.room(_labelled(finished), len(finished))
+    rounds = list(finished) if isinstance(query, BatchQuery) or is_complete else []
     new_rounds = run.rounds(rounds)
     with one_thread():
         while True:
@@ -134,9 +135,9 @@ class _Run:
     def rounds(self, finished: Sequence[Round]) -> Iterator[Round]:
         number, labelled = len(finished), _labelled(finished)
         query, learner = self._new_query(0), None
-        if number and self._room(labelled, number):  # from a checkpoint
+        if number and self.room(labelled, number):  # from a checkpoint
             learner = self._fit(labelled, number - 1)[0]
-        while number == 0 or self._room(labelled, number):
+        while number == 0 or self.room(labelled, number):
             query = self._new_query(number) if isinstance(query, BatchQuery) else query
             batch, query_seconds = self._ask(query, learner, labelled, number) if number else (self.trial.initial, None)
             labelled = np.concatenate([labelled, batch])
@@ -153,9 +154,6 @@ class _Run:
             )
             number += 1
 
-    def is_complete(self, finished: Sequence[Round]) -> bool:
-        return len(finished) > 0 and not self._room(_labelled(finished), len(finished))
-
     def _new_query(self, number: int) -> Any:
         """A copy without a history. Its ``random_state`` is a seed of this round, and those of its parts follow."""
         if not hasattr(self.query, "get_params"):
@@ -164,7 +162,7 @@ class _Run:
         twin = seeded_clone(self.query, np.random.default_rng(seed))
         return twin.set_params(random_state=seed) if "random_state" in twin.get_params(deep=False) else twin
 
-    def _room(self, labelled: Rows, number: int) -> int:
+    def room(self, labelled: Rows, number: int) -> int:
         """How many labels this round acquires."""
         experiment, n_left = self.experiment, len(self.trial.train) - len(labelled)
         if experiment.n_rounds is not None and number > experiment.n_rounds:
@@ -189,7 +187,7 @@ class _Run:
         learner.query_strategy = strategy
         with global_random.seeded(self._seed(plan.QUERY, number)):
             start = time.perf_counter()
-            indices = learner.query(X_pool, n_instances=self._room(labelled, number))[0]
+            indices = learner.query(X_pool, n_instances=self.room(labelled, number))[0]
             seconds = time.perf_counter() - start
         return pool[indices], seconds
 

@@ -39,16 +39,10 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         A net of your own for float32 rows of any shape, images (channels, height, width) included. A class or function
         is called with ``module_params``, and with ``n_features_in`` (columns or channels) and ``n_outputs`` (number of
         classes) where its signature has these names. A copy of an instance is trained on from its weights.
-    lr : float, default=1e-3
-        Learning rate.
-    optimizer : str or class, default="adam"
-        "adam", "adamw", "sgd" (momentum 0.9), or a torch.optim.Optimizer class.
-    weight_decay : float, default=0.0
-        Weight decay, as the optimizer understands it.
-    batch_size : int, default=64
-        Rows of a training step; -1 is all rows. A last batch of one row joins the batch before it.
-    max_epochs : int, default=200
-        Passes over the training data.
+    optimizer, lr, weight_decay : str or class, default="adam"; float, default=1e-3; float, default=0.0
+        "adam", "adamw", "sgd" (momentum 0.9), or a torch.optim.Optimizer class; its learning rate and weight decay.
+    batch_size, max_epochs : int, default=64; int, default=200
+        Rows of a training step, -1 for all (a last batch of one row joins the batch before it); passes over the data.
     early_stopping : bool, default=False
         Hold out a fifth of the rows, in the proportions of the classes, stop when their loss has not improved for 20
         epochs, and keep the best weights. Below 10 rows: no early stopping, and a warning.

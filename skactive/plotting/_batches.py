@@ -36,10 +36,8 @@ class BatchDisplay:
     ----------
     coordinates : array-like of shape (n_points, 2)
         Where to draw each row.
-    batches : dict of str to array-like of int
-        Positions of the rows of a batch, by query.
-    labelled : dict of str to array-like of int
-        Positions of the rows labelled before, by query.
+    batches, labelled : dict of str to array-like of int
+        Positions of the rows of a batch, and of those labelled before, by query.
     scores : array-like of shape (n_points,), optional
         Shades of the rows; NaN are not drawn.
     axis_names : (str, str), default=("first coordinate", "second coordinate")

@@ -114,13 +114,11 @@ class PairedDifferenceDisplay:
 
     Parameters
     ----------
-    n_labelled : dict of str to array-like of shape (n_evaluations,)
-        Number of labels at each evaluation, by query.
+    n_labelled, score_name, order, limits
+        As in `LearningCurveDisplay`.
     differences : dict of str to array-like of shape (n_trials, n_evaluations)
         Score minus that of the reference with as many labels in the same trial, by query.
     reference : str
-    score_name, order, limits
-        As in `LearningCurveDisplay`.
 
     Attributes
     ----------

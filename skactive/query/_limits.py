@@ -227,7 +227,9 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     if shape != (n_points,):
         raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {shape} instead.")
     with failure_explained("Numbering the `groups`"):
-        numbers, names = pd.factorize(_one_axis(values))
+        if isinstance(values, list | tuple):
+            values = pd.Series(values, dtype=object)  # in which a tuple is a value, not an axis
+        numbers, names = pd.factorize(values if isinstance(values, pd.Series) else np.asarray(values))
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
         raise ValueError(
@@ -236,13 +238,6 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
         )
     # Python's own values, which read better in messages; dates and times stay what they are.
     return list(names) if names.dtype.kind in "mM" else names.tolist(), numbers.astype(np.int64, copy=False)
-
-
-def _one_axis(values: Any) -> Any:
-    """Values as pandas numbers them: a Series, or an array of one axis."""
-    if isinstance(values, list | tuple):
-        return pd.Series(values, dtype=object)  # in which a tuple is a value, not an axis
-    return values if isinstance(values, pd.Series) else np.asarray(values)
 
 
 def _check_known(name: str, numbers: Any, groups: list[Any]) -> None:

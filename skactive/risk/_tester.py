@@ -66,12 +66,9 @@ class ActiveTester:
 
     Attributes
     ----------
-    indices_ : ndarray of shape (n_labelled,), int64
-        Positions in the pool of the rows with labels, in the order of asking.
-    labels_ : ndarray of shape (n_labelled,)
-        Their labels.
-    log_proba_ : ndarray of shape (n_labelled,), float64
-        Log-probability of each of these picks given those before it. An error while one before them is open.
+    indices_, labels_, log_proba_ : ndarray of shape (n_labelled,)
+        Positions in the pool of the rows with labels, in the order of asking, their labels, and the log-probability of
+        each of these picks given those before it, which is an error while one before them is open.
     open_ : ndarray of shape (n_open,), int64
         Positions in the pool of the rows that were asked for and have no label yet, in the order of asking.
 
@@ -146,9 +143,7 @@ class ActiveTester:
             The model that the query scores rows with: the one to be tested, or another.
         n_instances : int, default=1
         X_training, y_training, sample_weight, fit_params : optional
-            What the estimator was fitted to, and how, for queries that need it: as in `StochasticBatchQuery.select`.
-            Rows cannot be left out, neither as ``pending`` nor by ``candidates`` or ``limits``: the estimate is that of
-            the whole pool.
+            As in `StochasticBatchQuery.select`. No rows can be left out: the estimate is that of the whole pool.
 
         Returns
         -------
@@ -250,7 +245,8 @@ class ActiveTester:
 
     def _options(self, largest: Any) -> dict[str, Any]:
         """Of an estimate, if ``largest`` is the most that a row can cost."""
-        n_asks, n_labelled = self._picks.n_asks_told, len(self.indices_)
+        n_asks = int(self._picks.asks[self._picks.is_told].max(initial=-1)) + 1  # up to the last pick that has a label
+        n_labelled = len(self.indices_)
         weights = [largest_of(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
         # after each `tell` somebody can look
         return {"largest_loss": largest, "largest_weight": max(weights), "n_looks": len(self._picks.answers)}
@@ -329,11 +325,6 @@ class Picks:
                 f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). {_OWN_LABEL}"
             )
         return n_told
-
-    @property
-    def n_asks_told(self) -> int:
-        """How many batches there were up to the last pick that has a label."""
-        return int(self.asks[self.is_told].max(initial=-1)) + 1
 
     def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> Picks:
         number = self.asks.max(initial=-1) + 1
