@@ -269,7 +269,6 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     Returns
     -------
     ndarray of shape (n_points,), float64
-        In the outcome's units.
 
     Examples
     --------

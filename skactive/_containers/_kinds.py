@@ -107,7 +107,10 @@ class Dicts(Arrays):
     """Arrays by name that share their first axis: a SliceDict of skorch, which other mappings become."""
 
     def holds(self, X: Any) -> bool:
-        return isinstance(X, Mapping) and all(_is_array(values) for values in X.values())
+        if not isinstance(X, Mapping):
+            return False
+        is_of_arrays = (getattr(v, "shape", ()) and hasattr(v, "dtype") and not hasattr(v, "iloc") for v in X.values())
+        return all(is_of_arrays)
 
     def prepare(self, X: Any, name: str) -> Any:
         from skorch.helper import SliceDict  # takes a moment to load
@@ -390,10 +393,6 @@ def is_of_torch(X: Any, name: str) -> bool:
 
 def _only_looks_like_rows(X: Any) -> bool:
     return isinstance(X, type | memoryview) or library_of(X) in {"pyarrow", "dask"}
-
-
-def _is_array(values: Any) -> bool:
-    return bool(getattr(values, "shape", ())) and hasattr(values, "dtype") and not hasattr(values, "iloc")
 
 
 def _narwhal(X: Any) -> Any:

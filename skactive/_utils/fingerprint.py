@@ -30,9 +30,8 @@ _PLAIN = {bool, int, float, str, bytes, type(None)}
 def digest(value: Any) -> str:
     """A checksum of data, parameters and code; an error for what cannot be pickled, such as a lock.
 
-    Arrays, tables and tensors count by values and types, not by their layout in memory; estimators, queries among them,
-    by class and parameters without random states; functions and classes of the user's own by code, defaults, closure,
-    attributes and the globals that they name; anything else by what ``pickle`` would write.
+    Arrays, tables and tensors count by values and types; estimators by class and parameters without random states;
+    functions and classes of the user's own by code, defaults, closure, attributes and the globals that they name.
     """
     try:
         return _Hasher().hash(value)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from .._utils.randomness import check_rng
 from .._utils.types import TableName
-from .._utils.validation import as_array, import_optional, integer, number, one_of, real_array
+from .._utils.validation import as_array, integer, number, one_of, real_array
 
 __all__ = ["load_table", "make_causal", "make_repeated"]
 
@@ -55,8 +56,7 @@ def load_table(name: TableName) -> tuple[Any, NDArray[Any]]:
     ((344, 6), ['Adelie', 'Chinstrap', 'Gentoo'])
     """
     one_of(TABLES).check("name", name)
-    pandas = import_optional("pandas", "load_table", "pandas")
-    table = pandas.read_csv(TABLES[name])
+    table = pd.read_csv(TABLES[name])
     return table.drop(columns="target"), table["target"].to_numpy(dtype=object)
 
 

@@ -65,7 +65,10 @@ class Checkpoint:
             for name, query in digests.items():
                 before = _read(file, connection, ["query", name]) or _added(connection, ["query", name], query)
                 _check_same(file, {name: before}, {name: query})
-        _warn_other_versions(file, begun["versions"])
+        before, now = begun["versions"], versions()
+        changed = [f"{name} {before.get(name)} (now {now[name]})" for name in now if now[name] != before.get(name)]
+        if changed:
+            warn(f"{file} was begun with {', '.join(changed)}: numbers may differ in the last digits or more.")
         experiment = digest([begun["settings"], entropy])
         return cls(file, entropy, experiment, dict(zip(queries, digests.values(), strict=True)), os.getpid())
 
@@ -156,9 +159,3 @@ def _check_same(file: SqliteFile, before: Mapping[str, Any], now: Mapping[str, A
                 f"{file} is of another experiment: its `{name}` was not the same. Give a new path, or the former "
                 "value. Functions and classes of your own count by their code and by what it uses."
             )
-
-
-def _warn_other_versions(file: SqliteFile, before: Mapping[str, str]) -> None:
-    changed = [f"{name} {before.get(name)} (now {now})" for name, now in versions().items() if now != before.get(name)]
-    if changed:
-        warn(f"{file} was begun with {', '.join(changed)}: numbers may differ in the last digits or more.")

@@ -40,12 +40,11 @@ def _is_by_trial(value: Any) -> bool:
     return value is None or (isinstance(value, Iterable) and not isinstance(value, str | bytes))
 
 
-def _is_part_or_count(value: Any) -> bool:
-    return value is None or (is_integer(value) and value >= 1) or (is_number(value) and 0 < value < 1)
-
-
 RULES: Rules = {
-    "test_size": Rule(_is_part_or_count, "None, a fraction between 0 and 1, or a number of rows"),
+    "test_size": Rule(
+        lambda v: v is None or (is_integer(v) and v >= 1) or (is_number(v) and 0 < v < 1),
+        "None, a fraction between 0 and 1, or a number of rows",
+    ),
     "splits": Rule(_is_by_trial, "None or a sequence with a pair (train, test) for each trial"),
     "n_initial": integer().or_none(),
     "initial": Rule(_is_by_trial, "None or a sequence with the positions of the first labels of each trial"),

@@ -143,13 +143,7 @@ class ExperimentResult:
 
     @classmethod
     def from_json(cls, text: str) -> ExperimentResult:
-        """The result that `to_json` wrote.
-
-        Parameters
-        ----------
-        text : str
-            The JSON itself, not the name of a file.
-        """
+        """The result that `to_json` wrote, from the JSON itself and not from the name of a file."""
         try:
             parts = json.loads(text)
             rounds = tuple(map(Round.from_dict, parts["rounds"]))

@@ -44,12 +44,11 @@ _PATIENCE = 20
 _COUNT = integer()
 
 
-def _are_sizes(value: Any) -> bool:
-    return _COUNT.holds(value) or (isinstance(value, Sequence | np.ndarray) and all(map(_COUNT.holds, value)))
-
-
 RULES: Rules = {
-    "hidden_layer_sizes": Rule(_are_sizes, "a sequence of integers, each 1 or larger"),
+    "hidden_layer_sizes": Rule(
+        lambda v: _COUNT.holds(v) or (isinstance(v, Sequence | np.ndarray) and all(map(_COUNT.holds, v))),
+        "a sequence of integers, each 1 or larger",
+    ),
     "dropout": number(0, 1, ends="[)"),
     "activation": name_or_callable(ACTIVATIONS, what="a torch.nn.Module class"),
     "module": Rule(callable, "a torch.nn.Module class or instance, or a function that makes one").or_none(),

@@ -231,10 +231,8 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
 
     Attributes
     ----------
-    net_ : skorch.NeuralNetRegressor
-        The trained net, which predicts standardised targets.
-    n_features_in_, feature_names_in_, n_iter_
-        As in `MCDropoutClassifier`.
+    net_, n_features_in_, feature_names_in_, n_iter_
+        As in `MCDropoutClassifier`; the net predicts standardised targets.
 
     See Also
     --------

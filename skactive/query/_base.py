@@ -127,9 +127,9 @@ class BatchQuery(BaseEstimator, ABC):
 
     Notes
     -----
-    A query keeps its parameters and the stream, and nothing of earlier calls. The attributes that report the last batch
-    are set in one step at the end of a call: a call that fails leaves those of the call before, though it may have
-    moved the stream. Threads should have a clone each; where they share a query, go by what ``select`` returns.
+    A query keeps its parameters and the stream. The attributes that report the last batch are set in one step at the
+    end of a call: one that fails leaves those of the call before, though it may have moved the stream. Threads should
+    have a clone each; where they share a query, go by what ``select`` returns.
     """
 
     rules: ClassVar[Rules] = RULES
@@ -146,7 +146,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     @abstractmethod
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
-        """Choose k candidates of a pool: the one method that a query must have.
+        """Choose k candidates of a pool, and set nothing on the query: the one method that a query must have.
 
         Parameters
         ----------
@@ -159,11 +159,6 @@ class BatchQuery(BaseEstimator, ABC):
             From 1 to ``len(pool)``.
         rngs : Streams
             ``rngs.draws`` for whatever is drawn from the model, ``rngs.batch`` for the choice.
-
-        Returns
-        -------
-        Batch
-            The method sets no attribute of the query.
         """
 
     def check_parameters(self) -> None:
@@ -253,12 +248,6 @@ class BatchQuery(BaseEstimator, ABC):
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first: every prefix is a batch of its own. Fewer than ``n_instances``
             only where ``limits`` have a budget.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the pool is empty or does not fit the model, so many rows may not be chosen, no batch can keep to
-            ``limits``, training data are not of one length, or a parameter of the query is not valid.
         """
         if others:
             raise TypeError(

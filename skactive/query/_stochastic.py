@@ -221,8 +221,8 @@ class StochasticBatchQuery(ScoringQuery):
         ``predict_proba``, unless this or ``posterior`` asks for draws.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
         Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, the estimator is
-        bootstrapped on the training data, which is said in a warning. "bootstrap": asks for just that. An estimator: it
-        is fitted to the training data, and its draws are used.
+        bootstrapped on the training data at every call, which is said in a warning. "bootstrap": asks for just that. An
+        estimator: it is fitted to the training data, and its draws are used.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
         once: some hundred, chosen at random, stand for many. Of linear models "epig" needs no draws: see `scores.epig`.
@@ -260,8 +260,6 @@ class StochasticBatchQuery(ScoringQuery):
 
     Notes
     -----
-    Members of a bootstrap are fitted anew at every call.
-
     Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
     that then differ. Forests and bootstraps, which can give no others, are spared this.
 

@@ -114,11 +114,6 @@ def power(scores: Scores, beta: float) -> Law:
     ndarray of shape (k,), int64
         Distinct rows, most preferred first.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is negative, NaN or infinite, k is not an integer from 1 to n_points, or beta is not a number >= 0.
-
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, for power, softmax and soft-rank acquisition.
@@ -137,8 +132,8 @@ def power(scores: Scores, beta: float) -> Law:
 def softmax(scores: Scores, beta: float) -> Law:
     """Sample k rows with probability proportional to ``exp(beta * scores)``.
 
-    Adding a constant to all scores changes nothing; beta is in units of 1 / score. Parameters, returned values
-    and errors are those of `power`, but scores may be any real numbers: -inf is taken only when nothing else is left.
+    Adding a constant to all scores changes nothing; beta is in units of 1 / score. Parameters and returned values are
+    those of `power`, but scores may be any real numbers: -inf is taken only when nothing else is left.
 
     Examples
     --------
@@ -158,7 +153,7 @@ def softrank(scores: Scores, beta: float) -> Law:
     """Sample k rows with probability proportional to ``rank ** -beta``, the highest score having rank 1.
 
     Only the order of the scores matters. Tied rows share their ranks at random; log-probabilities are given the ranks
-    that were drawn. Parameters, returned values and errors are those of `softmax`.
+    that were drawn. Parameters and returned values are those of `softmax`.
 
     Examples
     --------
@@ -174,7 +169,7 @@ def softrank(scores: Scores, beta: float) -> Law:
 def topk(scores: Scores, beta: float) -> Law:
     """Take the k rows of the highest scores; ties are broken at random.
 
-    Parameters, returned values and errors are those of `softmax`. beta has no effect: this is the limit of the other
+    Parameters and returned values are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it grows.
 
     Examples
@@ -191,7 +186,7 @@ def topk(scores: Scores, beta: float) -> Law:
 def uniform(scores: Scores, beta: float) -> Law:
     """Sample k rows uniformly, whatever their scores.
 
-    Parameters, returned values and errors are those of `softmax`. beta has no effect: this is the limit of the other
+    Parameters and returned values are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it goes to 0.
 
     Examples
@@ -286,8 +281,8 @@ def draw_batch(
     wanted_by = "`diversity` above 0" if keeps_apart else "`epsilon` above 0" if epsilon > 0 else "`limits`"
     law = _law_of_rows(draw, scores, beta, rng, wanted_by)
     among = Allowance(len(scores), k) if allowance is None else allowance
-    if keeps_apart or epsilon > 0:
-        law = _without_ties(law, rng)
+    if (keeps_apart or epsilon > 0) and law.beta == math.inf:  # tied rows get their places in the order now
+        law = RankLaw(law.scores, _AS_TOP_K).by_row(rng)
     if points is not None and keeps_apart:
         if not points.are_equal():
             return Repulsion(law.log_weights(), points, diversity, among, epsilon).draw(rng)
@@ -313,11 +308,6 @@ def _law_of_rows(sampler: Any, scores: Scores, beta: float, rng: np.random.Gener
     except ScoreError as error:
         raise error.of_rows(order) from None
     return Law(check_scores(log_weights, "log_weights", minus_inf=True), 1.0)
-
-
-def _without_ties(law: Law, rng: np.random.Generator) -> Law:
-    """The same law with weights that are numbers: at beta = inf, tied rows get their places in the order now."""
-    return law if law.beta < math.inf else RankLaw(law.scores, _AS_TOP_K).by_row(rng)
 
 
 def check_has_law(sampler: Any, wanted_by: str) -> None:

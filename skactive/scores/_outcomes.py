@@ -104,7 +104,7 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
 def tau(draws: Tensor) -> Tensor:
     r"""Variance of the effect of the treatment, :math:`Var_k[\mu_k(x, 1) - \mu_k(x, 0)]`.
 
-    Parameters, returned values and errors are those of `mu`, but for the treatment, which does not count.
+    Parameters and returned values are those of `mu`, but for the treatment, which does not count.
 
     Examples
     --------

@@ -35,11 +35,6 @@ def bald(draws: Tensor) -> Tensor:
     -------
     ndarray or torch.Tensor of shape (n_points,), float64
 
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities.
-
     References
     ----------
     Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, eq. 2.
@@ -79,13 +74,9 @@ class FallInVariance:
     def __call__(self, rows: Any) -> Floats:
         pairs = zip(self._with_targets(rows), self._weights_CT, strict=True)
         pull_Cn = np.stack([covariance_nT**2 @ weights_T for covariance_nT, weights_T in pairs])
-        s_Cn = self._information(rows)
+        law = self._law  # s is what a label tells of log-odds or values: a precision
+        s_Cn = 1 / law.noise_variance if law.log_odds is None else _bernoulli_variance(law.log_odds(rows).T)
         return (pull_Cn * s_Cn / (1 + s_Cn * self._variances(rows))).sum(axis=0)  # 1 / s may be infinite
-
-    def _information(self, rows: Any) -> Any:
-        """What a label tells of log-odds or values: a precision."""
-        law = self._law
-        return 1 / law.noise_variance if law.log_odds is None else _bernoulli_variance(law.log_odds(rows).T)
 
 
 def _bernoulli_variance(log_odds: Floats) -> Floats:
@@ -113,7 +104,7 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     Parameters
     ----------
     draws
-        As for `bald`, as are returned values and errors.
+        As for `bald`, as are returned values.
     target_draws : ndarray or torch.Tensor of shape (n_draws, n_targets, n_classes)
         The same functions at the points whose predictions matter. A query draws them at ``X_target``. Time is
         proportional to n_points n_targets n_classes²; some hundred targets are enough.
@@ -167,7 +158,7 @@ def entropy(draws: Tensor) -> Tensor:
 
     Between 0 and log n_classes. One draw is enough: then it is the entropy of ``predict_proba``.
 
-    Parameters, returned values and errors are those of `bald`, but rows whose mean over draws sums to 1 may pass.
+    Parameters and returned values are those of `bald`, but rows whose mean over draws sums to 1 may pass.
 
     References
     ----------
@@ -188,7 +179,7 @@ def margin(draws: Tensor) -> Tensor:
 
     :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0.
 
-    Parameters, returned values and errors are those of `bald`.
+    Parameters and returned values are those of `bald`.
 
     References
     ----------
@@ -211,7 +202,7 @@ def variation_ratio(draws: Tensor) -> Tensor:
 
     Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
 
-    Parameters, returned values and errors are those of `bald`.
+    Parameters and returned values are those of `bald`.
 
     References
     ----------
@@ -256,7 +247,7 @@ def std_dev(draws: Tensor) -> Tensor:
 def variance(draws: Tensor) -> Tensor:
     r"""Variance of the predicted value over draws, :math:`Var_k \mu_k` with divisor n_draws.
 
-    In the target's units squared. Parameters, returned values and errors are those of `std_dev`, for predicted values.
+    In the target's units squared. Parameters and returned values are those of `std_dev`, for predicted values.
 
     References
     ----------

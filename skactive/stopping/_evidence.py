@@ -185,7 +185,8 @@ def _change(before: Snapshot, now: Taught) -> tuple[str, float, float]:
     predictions, chance = answers_of(now.estimator, before.X, n_rows)
     _check_same_kind(before.predictions, predictions)
     if not now.is_classifier:
-        return "movement", _movement(predictions - before.predictions, now.y), np.nan
+        moved, spread = float(np.mean((predictions - before.predictions) ** 2)), float(np.var(now.y))
+        return "movement", moved / spread if spread > 0 else float(moved > 0), np.nan
     changed = float(np.mean(predictions != before.predictions))
     if chance is not None and before.probabilities is not None and before.model is not None:
         return "probabilities", np.nan, changed  # which another model has to judge
@@ -231,12 +232,6 @@ def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: st
 
 def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
     return probabilities @ (np.asarray(classes)[:, np.newaxis] == np.asarray(classes_now)).astype(np.float64)
-
-
-def _movement(changes: NDArray[Any], y_training: Any) -> float:
-    """Mean square of the changes in units of the variance of labels."""
-    moved, spread = float(np.mean(changes**2)), float(np.var(y_training))
-    return moved / spread if spread > 0 else float(moved > 0)
 
 
 def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
@@ -309,11 +304,6 @@ class Trust:
         error = float(np.sqrt(np.sum((agreement - slope * spread) ** 2) + _PRIOR * 0.5)) / weight
         low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1).tolist()
         return cls(middle, low, high, len(spread), *(float(of.mean()) for of in shown))
-
-    @property
-    def is_wrong_about_itself(self) -> bool:
-        """Whether the model is surely less often right than it is sure."""
-        return self.high < 1 and self.right < self.confidence
 
 
 # --- what a change of predictions is worth, by a model's own probabilities -------------------------

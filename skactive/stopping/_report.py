@@ -178,8 +178,7 @@ class StoppingReport:
     ) -> StoppingReport:
         """Report on a learner that was just taught, and the remaining pool.
 
-        The cost is predictions for at most three thousand rows and the new labels, and a copy of the model. The
-        learner and its query are not changed.
+        The cost is predictions for at most three thousand rows and the new labels, and a copy of the model.
 
         Parameters
         ----------

@@ -54,7 +54,7 @@ def _on_trust(report: Any) -> str:
     if report.measure == "movement" or not report.gains or report.one_class:
         return ""
     trust, parts = report.trust, []
-    if report.measure == "probabilities" and trust.is_wrong_about_itself:
+    if report.measure == "probabilities" and trust.high < 1 and trust.right < trust.confidence:
         parts.append(
             f"The model is overconfident: on the last {trust.n_labels} labels it was {_percent(trust.confidence)} "
             f"confident but {_percent(trust.right)} accurate before training on them. Estimated gains are scaled by "
