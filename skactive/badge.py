@@ -116,7 +116,7 @@ class BADGEQuery(BatchQuery):
     -----
     Probabilities come from ``predict_proba``: for `MCDropoutClassifier` that is the mean over its draws. They are kept
     for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers a row. Where
-    features of the pool are the embeddings, it is read in place: a memory map larger than the memory will do.
+    features of the pool are the embeddings, and all rows are candidates, it is read in place, as a memory map may be.
 
     Examples
     --------

@@ -160,7 +160,8 @@ class Pool:
     def room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """An array to fill with what is kept of all rows: on disk if it is large, and the pool too may be."""
         n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        if not self.is_read_in_blocks or n_bytes <= _MOST_IN_MEMORY:
+        is_on_disk = self.is_read_in_blocks or isinstance(self.X, np.memmap)
+        if not is_on_disk or n_bytes <= _MOST_IN_MEMORY:
             return np.empty(shape, dtype)
         with tempfile.TemporaryFile(prefix="skactive-") as file:  # the map holds what it needs of it
             return np.memmap(file, dtype, "w+", shape=shape)
