@@ -368,10 +368,6 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
     ----------
     true_effects, effects : array-like of shape (n_points,)
 
-    Returns
-    -------
-    float
-
     References
     ----------
     Hill (2011), Bayesian Nonparametric Modeling for Causal Inference, sec. 4.

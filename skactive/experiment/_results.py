@@ -182,8 +182,8 @@ class ExperimentResult:
               (Student's test, 80 % power, 5 % over all comparisons); infinite beyond 1,000.
 
             Intervals are Student's, 95 %, and not corrected; those of accuracies end at 0 and 1. They are too short for
-            few skewed values (see the user guide). A trial in which a run failed is left out for all queries, so that
-            none looks good because its bad trials failed; a query of which all runs failed is left out by itself.
+            few skewed values. A trial in which a run failed is left out for all queries; a query of which all runs
+            failed is left out by itself.
 
         References
         ----------
@@ -209,8 +209,7 @@ class ExperimentResult:
         reference : str, optional
             As in `summary`.
         level : float, optional
-            Score to reach. By default, in each trial, the highest that both the query and the reference reach. So no
-            trial is left out, and two equally good queries save 0 labels on average, whichever is the reference.
+            Score to reach. By default, in each trial, the highest that both the query and the reference reach.
 
         Returns
         -------

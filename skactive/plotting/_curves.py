@@ -108,9 +108,9 @@ class LearningCurveDisplay:
 class PairedDifferenceDisplay:
     """How much better each query is than a reference: differences within trials, their mean in a 95 % band.
 
-    What all queries of a trial share (split, first labels, seeds) cancels in a difference, so these bands are narrower
-    than those of the curves. A band that excludes 0 is a significant paired t-test (5 %) at that number of labels, not
-    corrected for several tests. Use `from_result`; parameters are kept as attributes.
+    What all queries of a trial share cancels in a difference, so these bands are narrower than those of the curves. A
+    band that excludes 0 is a significant paired t-test (5 %) at that number of labels, not corrected for several tests.
+    Use `from_result`; parameters are kept as attributes.
 
     Parameters
     ----------

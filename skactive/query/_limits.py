@@ -82,7 +82,7 @@ class Limits:
     -----
     A row is allowed if it is not taken, its group has room, and, once it is taken, the rows that ``at_least`` still
     asks for fit the picks left and the rest of the budget. Rows in flight (``pending`` of ``select``) count for no
-    limit. Sums of costs may exceed the budget by the rounding of floats: a budget of 0.3 pays for three rows of 0.1.
+    limit. A budget of 0.3 pays for three rows of 0.1.
 
     Examples
     --------
