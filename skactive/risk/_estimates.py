@@ -28,12 +28,11 @@ from .._utils.validation import (
     check_parameters,
     float64_array,
     integer,
-    is_number,
     number,
     one_of,
     shown,
 )
-from ._weights import Weights, check_log_proba, lure_weights
+from ._weights import Weights, check_log_proba, largest_bound, lure_weights
 
 _LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
 _OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
@@ -58,7 +57,7 @@ class RiskEstimate:
         What one more label of the largest weight and a loss of 1 would add. Times ``largest_loss`` it widens intervals
         by what rows that are hardly ever picked may hide.
     largest_loss : float
-        The most that a row can cost; infinite if not known.
+        The most that a row without a label can cost, leaving aside rows too few to matter; infinite if not known.
     largest_seen : float
         The largest loss among the labels.
     limits : tuple of two float
@@ -249,7 +248,7 @@ def estimate_risk(
     log_proba: ArrayLike,
     n_pool: int,
     *,
-    largest_loss: float | None = None,
+    largest_loss: ArrayLike | None = None,
     largest_weight: float = 1.0,
     n_looks: int = 1,
 ) -> RiskEstimate:
@@ -269,9 +268,10 @@ def estimate_risk(
         As for `lure_weights`.
     n_pool : int
         Rows before the first pick.
-    largest_loss : float, optional
-        The most that a row can cost, where no loss is negative: 1 for an error rate. By default 1 if all losses are 0
-        or 1, else infinity: then intervals have no upper end.
+    largest_loss : float or array-like of shape (n_pool,), optional
+        The most that a row can cost, where no loss is negative: 1 for an error rate. Or the most that each row can:
+        first those with a label, in the order of purchase. By default 1 if all losses are 0 or 1, else infinity:
+        then intervals have no upper end.
     largest_weight : float, default=1.0
         Behind which a risk could hide that labels have not shown: ``1 / epsilon`` bounds that of a query. Intervals go
         by it, or by the largest that was seen if that is larger.
@@ -306,8 +306,8 @@ def estimate_risk(
     weights = lure_weights(log_proba, n_pool)
     values = checked_losses(losses, len(weights))
     check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
-    largest = bound_of(as_array(losses)) if largest_loss is None else _checked_largest(largest_loss, values)
-    in_all = largest * (n_pool - len(values)) if len(values) < n_pool else 0.0  # of the rows without a label
+    bound = bound_of(as_array(losses)) if largest_loss is None else largest_loss
+    largest, in_all = _of_rows_left(bound, values, int(n_pool))
     value, known = float(np.mean(weights * values)), float(values.sum())
     return RiskEstimate(
         value,
@@ -427,10 +427,15 @@ def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     return values
 
 
-def _checked_largest(largest: Any, losses: Weights) -> float:
-    if not (is_number(largest) and largest >= losses.max()):
+def _of_rows_left(largest: Any, losses: Weights, n_pool: int) -> tuple[float, float]:
+    """The most that a row without a label can cost, and what all of them can."""
+    bounds = float64_array("largest_loss", largest, booleans=False)
+    of_rows = np.broadcast_to(bounds, n_pool) if bounds.shape in ((), (n_pool,)) else np.array([np.nan])
+    seen, left = np.split(of_rows, [len(losses)])
+    # probabilities that were computed in other blocks of rows differ by rounding, in float32 and near 0 even more
+    if len(of_rows) != n_pool or not (losses <= 1.001 * seen).all() or not (left >= 0).all():
         raise ParameterError(
-            "`largest_loss` must be a number that no loss exceeds, or infinity. Got "
-            f"{shown(largest)}, and losses of {losses.max()} at most."
+            f"`largest_loss` must be a number that no loss exceeds, infinity, or one such number for each of {n_pool} "
+            f"rows. Got {shown(largest)}, and losses of {losses.max()} at most."
         )
-    return float(largest)
+    return largest_bound(left, len(losses), n_pool) if bounds.ndim else float(bounds), float(left.sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,19 @@ def _zero_one(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
 
 def _log_loss(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
     """Minus the log of the label's probability, which is 0 for unknown labels, and clipped to the float64 precision."""
-    return -np.log(_of_label(*_probabilities(estimator, X, y)).clip(np.finfo(np.float64).eps, 1.0))
+    return _cost(_of_label(*_probabilities(estimator, X, y)))
+
+
+def _cost(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    return -np.log(probability.clip(np.finfo(np.float64).eps, 1.0))
+
+
+def log_ratios(models: Sequence[Any], X: Any) -> NDArray[np.float64]:
+    """The most that a label can cost one of two models more than the other, by row; one that both do not know: 0."""
+    labels = np.union1d(*(classes_of(model) for model in models))
+    of_labels = (_probabilities(model, X, labels) for model in models)
+    costs = [_cost(probabilities @ is_label.T) for probabilities, is_label in of_labels]
+    return np.abs(costs[0] - costs[1]).max(axis=1)
 
 
 def _brier(estimator: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:

@@ -17,6 +17,9 @@ from .._utils.types import Loss
 from .._utils.validation import (
     as_array,
     check_positions,
+    check_sample_weight,
+    classes_of,
+    float64_array,
     kind_of_labels,
     look_up,
     mixed_labels_error,
@@ -31,7 +34,7 @@ from ._estimates import (
     estimate_difference,
     estimate_risk,
 )
-from ._measures import LARGEST, LOSSES, check_kind
+from ._measures import LARGEST, LOSSES, check_kind, log_ratios
 from ._weights import Weights, largest_of
 
 _OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
@@ -63,6 +66,9 @@ class ActiveTester:
         are right. For other losses, and a model that is nearly always right, "uniform" sampling is safe.
     X_pool : array-like of shape (n_points, ...)
         Rows over which the risk is a mean.
+    row_weight : array-like of shape (n_points,), optional
+        Of the rows in that mean, as of a survey: how many rows of the population each stands for. All estimates take
+        them; the query does not.
 
     Attributes
     ----------
@@ -95,9 +101,12 @@ class ActiveTester:
     0.8... (standard error 0.02...; 95 % interval 0.7... to 0.8...), from 150 labels, for a pool of 1697 rows
     """
 
-    def __init__(self, query: Any, X_pool: Any) -> None:
+    def __init__(self, query: Any, X_pool: Any, row_weight: ArrayLike | None = None) -> None:
         self.query = query
         self.X_pool = containers.prepare_pool(X_pool)
+        row_weight = containers.aligned(row_weight, self.X_pool, "row_weight")
+        self.row_weight = weight = check_sample_weight(row_weight, self.n_pool, "row_weight")
+        self._scale = np.ones(self.n_pool) if weight is None else weight / weight.mean()
         self._picks = Picks()
         self._first_log_proba: list[Weights] = []
         self._classes: Any = None
@@ -196,7 +205,7 @@ class ActiveTester:
             check_kind(np.asarray(self._classes), labels)
         self._picks = self._picks.told(picks, labels.ravel())
 
-    def risk(self, estimator: Any, loss: Loss = "brier", *, largest_loss: float | None = None) -> RiskEstimate:
+    def risk(self, estimator: Any, loss: Loss = "brier", *, largest_loss: ArrayLike | None = None) -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.
 
         Parameters
@@ -205,17 +214,17 @@ class ActiveTester:
             Not trained on the labels of this tester. The same holds for all other estimates.
         loss : str or callable, default="brier"
             A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
-        largest_loss : float, optional
-            The most that a row can cost. By default 1 for "zero_one" and for losses that are all 0 or 1, 2 for "brier",
-            and 36 for "log_loss", the cost of a label that the model does not know. For others it is not known, and an
-            interval has no upper end without it.
+        largest_loss : float or array-like of shape (n_points,), optional
+            The most that a row, or each row of the pool, can cost. By default 1 for "zero_one" and for losses that are
+            all 0 or 1, 2 for "brier", and 36 for "log_loss", the cost of a label that the model does not know. For
+            others it is not known, and an interval has no upper end without it.
         """
         losses, known = self._losses(estimator, loss)
         options = self._options(known if largest_loss is None else largest_loss)
         return estimate_risk(losses, self.log_proba_, self.n_pool, **options)
 
     def difference(
-        self, estimator: Any, other: Any, loss: Loss = "zero_one", *, largest_loss: float | None = None
+        self, estimator: Any, other: Any, loss: Loss = "zero_one", *, largest_loss: ArrayLike | None = None
     ) -> RiskDifference:
         """Estimate how much larger the mean loss of a model over the pool is than that of another.
 
@@ -228,28 +237,46 @@ class ActiveTester:
         loss : str or callable, default="zero_one"
             As of `risk`. The value is below 0 where ``estimator`` is better; with "zero_one" it is the accuracy of
             ``other`` less that of ``estimator``.
-        largest_loss : float, optional
-            As of `risk`.
+        largest_loss : float or array-like of shape (n_points,), optional
+            As of `risk`. For "log_loss" the probabilities of both models say how far apart their losses can be.
         """
         (losses, known), (of_other, of_other_known) = (self._losses(model, loss) for model in (estimator, other))
+        if largest_loss is None and loss == "log_loss":
+            largest_loss = self._log_ratios(estimator, other)
         options = self._options(max(known, of_other_known) if largest_loss is None else largest_loss)
         return estimate_difference((losses, of_other), self.log_proba_, self.n_pool, **options)
 
     def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> tuple[Weights, float]:
-        """A model's losses, and the most that one can be; infinite if not known."""
+        """A model's losses, times weights of rows, and the most that one can be without; infinite if not known."""
         per_row = look_up("loss", loss, LOSSES)
         y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
         found = as_array(per_row(modal.unwrap(estimator)[0], containers.take_rows(self.X_pool, self.indices_), y))
         known = LARGEST.get(loss, math.inf) if isinstance(loss, str) else bound_of(found)
-        return checked_losses(found, len(y)), known
+        return checked_losses(found, len(y)) * self._scale[self.indices_], known
+
+    def _log_ratios(self, *learners: Any) -> Weights:
+        models = [modal.unwrap(learner)[0] for learner in learners]
+        size = containers.rows_per_chunk(self.X_pool, sum(len(classes_of(model)) for model in models))
+        found = np.concatenate([log_ratios(models, X) for X in containers.iter_chunks(self.X_pool, None, size)])
+        found[self.indices_] = np.inf  # not needed, and off by rounding from the losses
+        return found
 
     def _options(self, largest: Any) -> dict[str, Any]:
-        """Of an estimate, if ``largest`` is the most that a row can cost."""
+        """Of an estimate, if ``largest`` is the most that a row, or each row, can lose before it is weighted."""
         n_asks = int(self._picks.asks[self._picks.is_told].max(initial=-1)) + 1  # up to the last pick that has a label
         n_labelled = len(self.indices_)
         weights = [largest_of(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
+        shape = np.shape(largest)
+        if shape == (self.n_pool,) or (shape == () and self.row_weight is not None):
+            largest = self._in_order(float64_array("largest_loss", largest))
         # after each `tell` somebody can look
         return {"largest_loss": largest, "largest_weight": max(weights), "n_looks": len(self._picks.answers)}
+
+    def _in_order(self, largest: Weights) -> Weights:
+        """The most that each row can cost, by its weight, those with a label first."""
+        scale = self._scale
+        weighted = np.multiply(largest, scale, where=scale > 0, out=np.zeros(len(scale)))  # 0 · infinity is 0 here
+        return np.concatenate([weighted[self.indices_], np.delete(weighted, self.indices_)])
 
     def accuracy(self, estimator: Any) -> RiskEstimate:
         """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss."""

@@ -69,6 +69,16 @@ def largest_of(log_proba: Weights, n_labelled: int) -> float:
     return max(1.0, float(np.minimum(weights, n_labelled * share).max()))
 
 
+def largest_bound(bounds: Weights, n_labelled: int, n_pool: int) -> float:
+    """The largest loss behind which a risk could hide, of what each row without a label can cost.
+
+    As of `largest_of`, no large part of a risk can be that of a few rows: max over b of min(b, M · share), where all
+    rows that can cost b or more have that share of the pool's mean at most.
+    """
+    bounds = np.sort(bounds)[::-1]
+    return float(np.minimum(bounds, n_labelled * bounds.cumsum() / n_pool).max(initial=0.0))
+
+
 def check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
     """Log-probabilities of picks as an array, none of them impossible, of a pool with at least as many rows."""
     if log_proba is None:

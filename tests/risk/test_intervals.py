@@ -127,13 +127,16 @@ def test_a_loss_without_a_bound_has_no_upper_end_and_says_why():
     assert of_uniform(losses, 20, largest_loss=math.inf).interval() == (losses.mean(), losses.mean())
 
 
-def test_a_largest_loss_is_a_number_that_no_loss_exceeds():
-    losses = np.array([0.5, 2.0, 0.1])
-    assert of_uniform(losses, 10, largest_loss=3).limits == (pytest.approx(0.26), pytest.approx(2.36))
+def test_bounds_of_rows_count_those_without_a_label_and_few_rows_no_more_than_their_part():
+    losses, bounds = np.array([0.5, 2.0, 0.1]), np.array([1.0, 2.0, 9.0, 0.0, 0.4, 3.0, 0.2, 1.0, 1.0, 1.0])
+    found, left = of_uniform(losses, 10, largest_loss=bounds), bounds[3:]
+    assert found.limits == (pytest.approx(0.26), pytest.approx((2.6 + left.sum()) / 10))
+    parts = [min(b, 3 * left[left >= b].sum() / 10) for b in left]  # of what the pool may lose, by the three picks
+    assert found.largest_loss == pytest.approx(max(parts))
     assert "rows. Most of the interval allows for rare mistakes that no label has shown" in str(
-        of_uniform(losses, 1000, largest_loss=36.0)
+        of_uniform(losses, 1000, largest_loss=np.full(1000, 36.0))
     )
-    for wrong in (1.9, np.full(10, 2.0), -1, math.nan, "much", True):
+    for wrong in (bounds[:9], np.r_[0.4, bounds[1:]], np.r_[bounds[:9], math.nan], -1, math.nan, "much", True):
         with pytest.raises((ValueError, TypeError), match="`largest_loss` must"):
             of_uniform(losses, 10, largest_loss=wrong)
 
@@ -159,13 +162,19 @@ def test_a_tester_hands_the_querys_weights_over_which_are_those_of_its_law():
     assert tester.risk(model, "zero_one").step == pytest.approx(max(expected, seen) / 40, rel=0.02)
 
 
+def in_order(values, rows):
+    """Those of the rows that were picked, and of the others."""
+    return np.r_[values[rows], np.delete(values, rows)]
+
+
 def held(losses, scores, beta, epsilon, n_labelled, n_repetitions, largest_loss=1.0):
     """How many of the intervals hold the risk of the pool."""
     query, truth, n_held = StochasticBatchQuery(beta=beta, epsilon=epsilon, random_state=0), losses.mean(), 0
     for _ in range(n_repetitions):
         rows = query.select_scored(scores, n_labelled)
         weight = largest_of(first_law(query), n_labelled)
-        options = {"largest_loss": largest_loss, "largest_weight": weight}
+        bounds = largest_loss if np.ndim(largest_loss) == 0 else in_order(largest_loss, rows)
+        options = {"largest_loss": bounds, "largest_weight": weight}
         low, high = estimate_risk(losses[rows], query.log_proba_, len(losses), **options).interval()
         n_held += low <= truth <= high
     return n_held
@@ -183,6 +192,7 @@ def test_intervals_hold_the_error_rate_where_errors_are_rare_and_queries_cold(ra
 
 SURE, DISLIKED = np.full(2000, 0.02), np.sort(np.exp(np.random.default_rng(1).standard_normal(2000)))
 SURE[:40] = 6.0  # nats, of a sure model's mistakes, in the rows that the query likes least
+OTHER_LABEL = np.where(SURE == 6, 6.0, -math.log(-math.expm1(-0.02)))  # what the worst label would cost
 NONE_SHOWN = {  # losses that look harmless in most samples
     "log-normal": lambda rng: np.exp(1.5 * rng.standard_normal(2000)),
     "heavy log-normal": lambda rng: np.exp(2 * rng.standard_normal(2000)),
@@ -201,10 +211,8 @@ def test_intervals_hold_where_samples_look_harmless_or_have_no_upper_end(picks):
     # With the root mean square of the losses seen for the largest, 0.03 to 0.92 of them did.
     rng, n, costs = np.random.default_rng(0), 200, LOSSES["log_loss"](BAYES, X[100:], y[100:])
     settings = [(make(rng), np.exp(rng.standard_normal(2000)), math.inf) for make in NONE_SHOWN.values()]
-    settings += [
-        (SURE, DISLIKED, LARGEST["log_loss"]),
-        (costs, 1 - BAYES.predict_proba(X[100:]).max(axis=1), LARGEST["log_loss"]),
-    ]
+    settings += [(SURE, DISLIKED, bound) for bound in (OTHER_LABEL, LARGEST["log_loss"])]
+    settings += [(costs, 1 - BAYES.predict_proba(X[100:]).max(axis=1), LARGEST["log_loss"])]
     for losses, scores, largest in settings:
         assert stats.binom.cdf(held(losses, scores, *picks, n, largest), n, 0.95) > 1e-4
 
@@ -218,6 +226,27 @@ def test_lower_ends_at_every_look_hold_at_all_of_them():
         looks = [of_uniform(losses[rows[: 5 * j]], 2000, largest_loss=math.inf, n_looks=j) for j in range(1, 21)]
         n_missed += max(look.interval(every_look=True)[0] for look in looks) > losses.mean()
     assert stats.binom.sf(n_missed - 1, n_runs, 0.05) > 1e-4
+
+
+def test_a_difference_of_log_losses_is_bounded_by_what_a_label_can_cost_one_model_more(models):
+    forest = RandomForestClassifier(20, random_state=0).fit(X[:60], y[:60] % 7)  # knows seven of the digits
+    tester, models = told(models[0], 60), [models[0], forest]
+    labels = [np.full(len(X) - 100, label) for label in [*range(10), 99]]
+    apart = [np.subtract(*(LOSSES["log_loss"](model, X[100:], of_label) for model in models)) for of_label in labels]
+    left = np.delete(np.abs(apart).max(axis=0), tester.indices_)
+    low, high = tester.difference(*models, "log_loss").more.limits
+    assert high - low == pytest.approx(left.sum() / (len(X) - 100))
+    near = tester.difference(models[0], LogisticRegression(C=0.9, max_iter=500).fit(X[:100], y[:100]), "log_loss")
+    assert np.ptp(near.interval()) < 0.2  # of 36 nats
+
+
+def test_weighted_intervals_hold_the_weighted_error_rate():
+    rng, n = np.random.default_rng(3), 100
+    weights = np.exp(1.5 * rng.standard_normal(2000))
+    scale, wrong = weights / weights.mean(), (rng.random(2000) < 0.02 * np.minimum(weights, 20)).astype(float)
+    for beta, epsilon in [(0, 1), (1, 0.2)]:
+        n_held = held(scale * wrong, rng.random(2000), beta, epsilon, 100, n, scale)
+        assert stats.binom.cdf(n_held, n, 0.95) > 1e-4, beta
 
 
 def test_intervals_at_every_look_share_the_chance_of_a_miss_out(models):
