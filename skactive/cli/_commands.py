@@ -307,7 +307,8 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     frame = _table(paths, bare.id, bare.target, like=_dialect(bare))
     changes: Any = "take" if options.take_changes else "refuse"
     with error_context(_in_words(paths), frame):
-        frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], frame.attrs["dialect"])
+        given = frame.attrs["dialect"], _dialect(bare)
+        frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], *given)
         if bare.id is not None:
             frame[bare.id] = _typed(bare, frame[bare.id])
         campaign = bare._go_on(frame if bare.id else frame.reset_index(drop=True), None, None, changes)
@@ -351,7 +352,7 @@ def labels_of(
 ) -> tuple[pd.Series, str | None]:
     """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or, without one, they all say.
 
-    Where a file in columns does not show its decimal mark, they must not be others by that of ``like``.
+    Where a file does not show its decimal mark, they must not be others by that of ``like``.
     """
     if kind == "classes":
         return column, kind
@@ -435,8 +436,7 @@ def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
     id, target = campaign.id or "id", campaign.target
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
         raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
-    ids = _put_back(campaign, _typed(campaign, frame[id]))
-    frame[id] = pd.Series(ids, frame.index, dtype=object)
+    frame[id] = pd.Series(_put_back(campaign, _typed(campaign, frame[id])), frame.index, dtype=object)
     given = frame.attrs["dialect"], _dialect(campaign)
     frame[target], _ = labels_of(frame[target], campaign._settings["kind"], *given)
     return frame
@@ -446,9 +446,9 @@ def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     """Ids that were asked for, where a spreadsheet took their zeros away or wrote 89 as "89.0"; it is said."""
     ledger, are_kept = campaign._store.ledger(), any(re.match("0[0-9]", str(id)) for id in ids)
     fits: dict[str, list[Any]] = {}
-    for id in campaign._ids[sorted({*ledger.asked}.union(*ledger.votes.values()))]:
+    for id in campaign._ids.take(sorted({*ledger.asked}.union(*ledger.votes.values()))).tolist():
         fits.setdefault(LEADING_ZEROS.sub("", str(id)), []).append(id)
-    found, known = list(ids), set(campaign._ids)
+    found, known = list(ids), campaign._ids
     for entry, id in enumerate(ids):
         bare = re.fullmatch(r"(0|[1-9][0-9]*)(\.0+)?", id) if isinstance(id, str) else None
         same = fits.get(bare[1], []) if bare else []
@@ -571,11 +571,10 @@ def error_context(path: str, frame: pd.DataFrame | None = None) -> Iterator[None
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        where = ""
-        if error.entries:
-            rows = [entry + 1 for entry in error.entries]
-            path, rows = (path, rows) if frame is None else place(frame, error.entries)
-            where = f", row{'s' * (len(rows) > 1)} {shown(rows)}"
+        rows = [entry + 1 for entry in error.entries]
+        if rows and frame is not None:
+            path, rows = place(frame, error.entries)
+        where = f", row{'s' * (len(rows) > 1)} {shown(rows)}" if rows else ""
         raise CampaignError(f"{path}{where}: {error}", error.entries) from None
 
 

@@ -113,7 +113,7 @@ class _File:
         return _Header(first, bool(named), bool(filled) and filled[0] < first)
 
     def begins_at(self, header: _Header) -> None:
-        if header.is_below:
+        if header.is_below and self.like == OPEN:  # said once, at the start of a campaign
             self.notes.append(f"its header is row {header.row}: what stands above is left out.")
 
 
@@ -121,19 +121,15 @@ class _File:
 
 
 def read_table(
-    *paths: str,
-    text: Iterable[str] = (),
-    names: Iterable[str] = (),
-    dialect: Dialect = OPEN,
-    like: Dialect = OPEN,
+    *paths: str, text: Iterable[str] = (), names: Iterable[str] = (), dialect: Dialect = OPEN, like: Dialect = OPEN
 ) -> pd.DataFrame:
     """The table in a file of a format told by its suffix; columns in ``text``, which need not be there, to the letter.
 
-    Its header is the first row with ``names``. ``dialect`` is known; what a file does not show is as in
-    ``like``, a decimal mark only if the separator is, too. Rows of several files follow each other; all must have the
-    same columns. The index is the number of the row in a spreadsheet. ``attrs["notes"]`` has sentences that a user
-    should know, such as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, and
-    ``attrs["files"]`` the number of rows of each.
+    Its header is the first row with ``names``. ``dialect`` is known; what a file does not show is as in ``like``, a
+    decimal mark only if the separator is, too. Rows of several files follow each other; all must have the same columns.
+    The index has the numbers of rows in a spreadsheet. ``attrs["notes"]`` has sentences that a user should know, such
+    as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["files"]`` how many
+    rows each has.
     """
     tables, notes, files = [], [], []
     for path in paths:
@@ -363,7 +359,7 @@ def _decimal_mark(columns: list[Any], delimiter: str, like: Dialect) -> str | No
     found = {mark for mark in ",." if any(_shows(texts, mark) for texts in columns)}
     if len(found) == 1:
         return found.pop()
-    return like.mark if delimiter in (like.sep, "\t") else None
+    return like.decimal if delimiter in (like.sep, "\t") else None
 
 
 def _shows(texts: Any, mark: str) -> bool:
@@ -622,12 +618,7 @@ def _as_cell(sheet: Any, value: Any) -> Any:
 
 
 def write_table(
-    frame: pd.DataFrame,
-    path: str,
-    dialect: Dialect = OPEN,
-    choices: Choices | None = None,
-    *,
-    force: bool = False,
+    frame: pd.DataFrame, path: str, dialect: Dialect = OPEN, choices: Choices | None = None, *, force: bool = False
 ) -> None:
     """Write the columns of a table, without its index. Missing values are empty cells, and null in .jsonl."""
     content = packed(frame, path, dialect, choices)

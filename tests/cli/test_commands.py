@@ -270,6 +270,9 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
         shell(f"ask {i}.db -n 20 -o {i}.csv")
         assert pd.read_csv(f"{i}.csv", dtype=str)["id"].tolist() == ids, files
     assert contents("pool") == before
+    for name in ("_old.parquet", ".old.parquet"):  # as Arrow, and Campaign.start, have it
+        shutil.copy("pool/p0.parquet", f"pool/{name}")
+    assert "90 rows of pool" in shell(of("again.db", "pool")).out
     campaign.tell({id: truth(table)[id] for id in ids})
     filled("4.csv", truth(table))
     shell("tell 4.db 4.csv")
@@ -314,7 +317,10 @@ def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
         (["pool/*.pq"], "pool/*.pq: there is no file"),
         (["nowhere.parquet"], "No such file"),
         ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        ([*PARTS, "twice.parquet"], "twice.parquet, rows 1, 2, 3: the id must be different in every row. Got '000' again"),
+        (
+            [*PARTS, "twice.parquet"],
+            "twice.parquet, rows 1, 2, 3: the id must be different in every row. Got '000' again",
+        ),
     ]:
         error = shell(of("c.db", *files), 2).err
         assert message in error, files
@@ -537,3 +543,48 @@ def test_numbers_keep_the_decimal_mark_of_the_pool_in_batches_returned_labels_an
     assert "2 new labels" in shell("tell c.db b.csv").out
     shell("export c.db -o out.csv --guesses")
     assert pd.read_csv("out.csv", sep=";", decimal=",")["churn"].dropna().sum() == 4 * 4152 + 1035.5
+
+
+def test_ids_without_their_zeros_are_put_back_where_one_row_fits_also_when_the_file_is_told_again(shell):
+    says = truth(shell.start())
+    shell("ask c.db -n 6 -o a.csv")
+    batch = pd.read_csv("a.csv")  # as a spreadsheet reads it
+    labels = [says[f"{id:03d}"] for id in batch["id"]]
+    for ids, n, said in ((batch["id"], 5, "5 new labels"), (batch["id"].astype(float), 6, "1 new label, 5 known")):
+        batch.assign(id=ids, churn=labels).head(n).to_csv("a.csv", index=False)
+        told = shell("tell c.db a.csv")
+        assert f"'{ids[0]}' as '{batch['id'][0]:03d}': spreadsheets change such ids. {n} in all." in told.err
+        assert said in told.out
+    shell("export c.db -o out.csv")
+    exported = pd.read_csv("out.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
+    assert exported.to_dict() == {f"{id:03d}": says[f"{id:03d}"] for id in batch["id"]}
+
+
+def test_ids_that_several_rows_fit_are_refused_and_a_file_with_its_zeros_is_read_to_the_letter(shell):
+    pd.DataFrame({"id": ["7", "007", "08", "9", "0010"], "age": range(5), "churn": None}).to_csv(
+        "pool.csv", index=False
+    )
+    shell(f"{START} --seed 0")
+    shell("ask c.db -n 5")
+    for text, row, fits in (("9,no\n7,no\n", 3, "'7', '007'"), ("7.0,no\n9,no\n", 2, "'7', '007'")):
+        Path("a.csv").write_text(f"id,churn\n{text}")
+        assert f"a.csv, row {row}: '7" in (error := shell("tell c.db a.csv", 2).err)
+        assert f"may be {fits}, if a spreadsheet took zeros away" in error
+    for text in ("007,no\n77,no\n", "0010,no\n010,no\n"):
+        Path("a.csv").write_text(f"id,churn\n{text}")
+        assert "row 3: '" in (error := shell("tell c.db a.csv", 2).err)
+        assert "is no id of the campaign" in error
+    Path("a.csv").write_text("id,churn\n007,no\n7,yes\n")
+    assert "2 new labels" in shell("tell c.db a.csv").out
+
+
+def test_numbers_whose_decimal_mark_nothing_tells_are_refused_and_an_option_tells(shell):
+    pool(share=[i + 0.5 for i in range(N)]).to_csv("other.csv", index=False)
+    pool(churn=["7.5", "1.25", *[None] * (N - 2)]).to_csv("pool.csv", index=False, sep=";")
+    shell(f"{START} --model logistic --seed 0")  # its labels have another mark than most files with semicolons
+    shell(f"{START.replace('c.db --pool pool', 'd.db --pool other')} --task regression --model logistic --seed 0")
+    for name, sep, both in (("c.db", ",", "1.028 or 1028"), ("d.db", ";", "1028 or 1.028")):
+        ids = shell(f"ask {name} -n 2").out.splitlines()[:2]
+        Path("a.csv").write_text(f"id{sep}churn\n{ids[0]}{sep}1.028\n{ids[1]}{sep}980\n")
+        assert f"a.csv: '1.028' may be {both}: name the decimal mark" in shell(f"tell {name} a.csv", 2).err
+    assert "least: 980, mean: 1004, largest: 1028" in shell("tell d.db a.csv --decimal ,").out
