@@ -274,8 +274,8 @@ def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -
         text, delimiter = text[declared.end() :], declared[1]
     if not text.strip("\r\n"):
         raise ValueError("the file is empty. It must begin with a header, the names of the columns.")
-    delimiter = delimiter or file.dialect.sep
-    *_, start, delimiter, header = max(_beginnings(text, [delimiter] if delimiter else [*DELIMITERS], file))
+    delimiters = delimiter or file.dialect.sep or f"{DELIMITERS}{file.like.sep or ''}"
+    *_, start, delimiter, header = max(_beginnings(text, delimiters, file))
     file.begins_at(header)
     text = "\n" * (header.row - 1) + text[start:]  # with all rows, so that they have their numbers
     table = _parsed(text, delimiter, header, file)
@@ -293,7 +293,7 @@ def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -
     return pa.Table.from_arrays(typed, names)
 
 
-def _beginnings(text: str, delimiters: Sequence[str], file: _File) -> Iterator[tuple[Any, ...]]:
+def _beginnings(text: str, delimiters: str, file: _File) -> Iterator[tuple[Any, ...]]:
     """For each delimiter where the header starts; the largest counts.
 
     It has the names that it must have, and gives the first rows its width, or that of most columns.
