@@ -23,20 +23,20 @@ from .._utils.types import Side
 from .._utils.validation import (
     FLAG,
     ParameterError,
-    Rule,
     Rules,
     as_array,
     check_parameters,
     float64_array,
     integer,
+    is_number,
     number,
     one_of,
     shown,
 )
-from ._weights import Weights, check_log_proba, largest_bound, lure_weights
+from ._weights import Weights, check_log_proba, lure_weights
 
-LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
-_OF_INTERVALS: Rules = {"level": LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
+_LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
+_OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
 _OF_ESTIMATES: Rules = {"largest_weight": number(1), "n_looks": integer()}
 
 
@@ -58,18 +58,13 @@ class RiskEstimate:
         What one more label of the largest weight and a loss of 1 would add. Times ``largest_loss`` it widens intervals
         by what rows that are hardly ever picked may hide.
     largest_loss : float
-        The most that a row without a label can cost, leaving aside rows too few to matter; infinite if not known.
+        The most that a row can cost; infinite if not known.
     largest_seen : float
         The largest loss among the labels.
     limits : tuple of two float
         What the value on the pool can be at all, given the labels seen; no interval goes beyond.
     n_looks : int
         As in `estimate_risk`.
-
-    See Also
-    --------
-    risk.estimate_risk : Returns it.
-    risk.RiskDifference : Compares two models.
 
     Examples
     --------
@@ -162,11 +157,6 @@ class RiskDifference:
     more, less : RiskEstimate
         What the first model loses where it loses more than the second, and what the second loses where it loses more;
         the value is their difference.
-
-    See Also
-    --------
-    risk.ActiveTester : Its ``difference`` returns one.
-    risk.RiskEstimate : The risk of one model.
     """
 
     value: float
@@ -259,7 +249,7 @@ def estimate_risk(
     log_proba: ArrayLike,
     n_pool: int,
     *,
-    largest_loss: ArrayLike | None = None,
+    largest_loss: float | None = None,
     largest_weight: float = 1.0,
     n_looks: int = 1,
 ) -> RiskEstimate:
@@ -279,10 +269,9 @@ def estimate_risk(
         As for `lure_weights`.
     n_pool : int
         Rows before the first pick.
-    largest_loss : float or array-like of shape (n_pool,), optional
-        The most that a row can cost, where no loss is negative: 1 for an error rate. Or the most that each row can:
-        first those with a label, in the order of purchase. By default 1 if all losses are 0 or 1, else infinity:
-        then intervals have no upper end.
+    largest_loss : float, optional
+        The most that a row can cost, where no loss is negative: 1 for an error rate. By default 1 if all losses are 0
+        or 1, else infinity: then intervals have no upper end.
     largest_weight : float, default=1.0
         Behind which a risk could hide that labels have not shown: ``1 / epsilon`` bounds that of a query. Intervals go
         by it, or by the largest that was seen if that is larger.
@@ -292,12 +281,6 @@ def estimate_risk(
     Returns
     -------
     RiskEstimate
-
-    See Also
-    --------
-    risk.ActiveTester : Asks for the labels, too.
-    risk.RiskEstimate : What it returns.
-    risk.lure_weights : The weights.
 
     References
     ----------
@@ -323,8 +306,8 @@ def estimate_risk(
     weights = lure_weights(log_proba, n_pool)
     values = checked_losses(losses, len(weights))
     check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
-    bound = bound_of(as_array(losses)) if largest_loss is None else largest_loss
-    largest, in_all = _of_rows_left(bound, values, int(n_pool))
+    largest = bound_of(as_array(losses)) if largest_loss is None else _checked_largest(largest_loss, values)
+    in_all = largest * (n_pool - len(values)) if len(values) < n_pool else 0.0  # of the rows without a label
     value, known = float(np.mean(weights * values)), float(values.sum())
     return RiskEstimate(
         value,
@@ -444,15 +427,10 @@ def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     return values
 
 
-def _of_rows_left(largest: Any, losses: Weights, n_pool: int) -> tuple[float, float]:
-    """The most that a row without a label can cost, and what all of them can."""
-    bounds = float64_array("largest_loss", largest, booleans=False)
-    of_rows = np.broadcast_to(bounds, n_pool) if bounds.shape in ((), (n_pool,)) else np.array([np.nan])
-    seen, left = np.split(of_rows, [len(losses)])
-    # probabilities that were computed in other blocks of rows differ by rounding, in float32 and near 0 even more
-    if len(of_rows) != n_pool or not (losses <= 1.001 * seen).all() or not (left >= 0).all():
+def _checked_largest(largest: Any, losses: Weights) -> float:
+    if not (is_number(largest) and largest >= losses.max()):
         raise ParameterError(
-            f"`largest_loss` must be a number that no loss exceeds, infinity, or one such number for each of {n_pool} "
-            f"rows. Got {shown(largest)}, and losses of {losses.max()} at most."
+            "`largest_loss` must be a number that no loss exceeds, or infinity. Got "
+            f"{shown(largest)}, and losses of {losses.max()} at most."
         )
-    return largest_bound(left, len(losses), n_pool) if bounds.ndim else float(bounds), float(left.sum())
+    return float(largest)

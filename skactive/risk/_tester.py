@@ -13,16 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._utils.randomness import check_random_state
-from .._utils.types import Loss, Scorer
+from .._utils.types import Loss
 from .._utils.validation import (
     as_array,
-    check_parameters,
     check_positions,
-    check_sample_weight,
-    classes_of,
-    float64_array,
-    integer,
     kind_of_labels,
     look_up,
     mixed_labels_error,
@@ -37,8 +31,8 @@ from ._estimates import (
     estimate_difference,
     estimate_risk,
 )
-from ._measures import LARGEST, LOSSES, PlugInEstimate, check_kind, log_ratios, plug_in
-from ._weights import Weights, largest_of, lure_weights
+from ._measures import LARGEST, LOSSES, check_kind
+from ._weights import Weights, largest_of
 
 _OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
@@ -69,18 +63,12 @@ class ActiveTester:
         are right. For other losses, and a model that is nearly always right, "uniform" sampling is safe.
     X_pool : array-like of shape (n_points, ...)
         Rows over which the risk is a mean.
-    row_weight : array-like of shape (n_points,), optional
-        Of the rows in that mean, as of a survey: how many rows of the population each stands for. All estimates take
-        them; the query does not.
 
     Attributes
     ----------
-    indices_ : ndarray of shape (n_labelled,), int64
-        Positions in the pool of the rows with labels, in the order of asking.
-    labels_ : ndarray of shape (n_labelled,)
-        Their labels.
-    log_proba_ : ndarray of shape (n_labelled,), float64
-        Log-probability of each of these picks given those before it. An error while one before them is open.
+    indices_, labels_, log_proba_ : ndarray of shape (n_labelled,)
+        Positions in the pool of the rows with labels, in the order of asking, their labels, and the log-probability of
+        each of these picks given those before it, which is an error while one before them is open.
     open_ : ndarray of shape (n_open,), int64
         Positions in the pool of the rows that were asked for and have no label yet, in the order of asking.
 
@@ -107,12 +95,9 @@ class ActiveTester:
     0.8... (standard error 0.02...; 95 % interval 0.7... to 0.8...), from 150 labels, for a pool of 1697 rows
     """
 
-    def __init__(self, query: Any, X_pool: Any, row_weight: ArrayLike | None = None) -> None:
+    def __init__(self, query: Any, X_pool: Any) -> None:
         self.query = query
         self.X_pool = containers.prepare_pool(X_pool)
-        row_weight = containers.aligned(row_weight, self.X_pool, "row_weight")
-        self.row_weight = weight = check_sample_weight(row_weight, self.n_pool, "row_weight")
-        self._scale = np.ones(self.n_pool) if weight is None else weight / weight.mean()
         self._picks = Picks()
         self._first_log_proba: list[Weights] = []
         self._classes: Any = None
@@ -158,9 +143,7 @@ class ActiveTester:
             The model that the query scores rows with: the one to be tested, or another.
         n_instances : int, default=1
         X_training, y_training, sample_weight, fit_params : optional
-            What the estimator was fitted to, and how, for queries that need it: as in `StochasticBatchQuery.select`.
-            Rows cannot be left out, neither as ``pending`` nor by ``candidates`` or ``limits``: the estimate is that of
-            the whole pool.
+            As in `StochasticBatchQuery.select`. No rows can be left out: the estimate is that of the whole pool.
 
         Returns
         -------
@@ -198,11 +181,6 @@ class ActiveTester:
         rows : array-like of int, optional
             The positions in the pool that the labels belong to, from what `ask` returned: needed for part of the rows,
             and where the rows of several asks are open. By default the rows of the one ask that is open.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If labels and rows do not fit together, or labels and the model that asked. The tester is then as it was.
         """
         picks = self._picks.open_picks(rows, self.n_pool)
         asked = self._picks.rows[picks]
@@ -218,7 +196,7 @@ class ActiveTester:
             check_kind(np.asarray(self._classes), labels)
         self._picks = self._picks.told(picks, labels.ravel())
 
-    def risk(self, estimator: Any, loss: Loss = "brier", *, largest_loss: ArrayLike | None = None) -> RiskEstimate:
+    def risk(self, estimator: Any, loss: Loss = "brier", *, largest_loss: float | None = None) -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.
 
         Parameters
@@ -227,17 +205,17 @@ class ActiveTester:
             Not trained on the labels of this tester. The same holds for all other estimates.
         loss : str or callable, default="brier"
             A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
-        largest_loss : float or array-like of shape (n_points,), optional
-            The most that a row, or each row of the pool, can cost. By default 1 for "zero_one" and for losses that are
-            all 0 or 1, 2 for "brier", and 36 for "log_loss", the cost of a label that the model does not know. For
-            others it is not known, and an interval has no upper end without it.
+        largest_loss : float, optional
+            The most that a row can cost. By default 1 for "zero_one" and for losses that are all 0 or 1, 2 for "brier",
+            and 36 for "log_loss", the cost of a label that the model does not know. For others it is not known, and an
+            interval has no upper end without it.
         """
         losses, known = self._losses(estimator, loss)
         options = self._options(known if largest_loss is None else largest_loss)
         return estimate_risk(losses, self.log_proba_, self.n_pool, **options)
 
     def difference(
-        self, estimator: Any, other: Any, loss: Loss = "zero_one", *, largest_loss: ArrayLike | None = None
+        self, estimator: Any, other: Any, loss: Loss = "zero_one", *, largest_loss: float | None = None
     ) -> RiskDifference:
         """Estimate how much larger the mean loss of a model over the pool is than that of another.
 
@@ -250,84 +228,31 @@ class ActiveTester:
         loss : str or callable, default="zero_one"
             As of `risk`. The value is below 0 where ``estimator`` is better; with "zero_one" it is the accuracy of
             ``other`` less that of ``estimator``.
-        largest_loss : float or array-like of shape (n_points,), optional
-            As of `risk`. For "log_loss" the probabilities of both models say how far apart their losses can be.
+        largest_loss : float, optional
+            As of `risk`.
         """
         (losses, known), (of_other, of_other_known) = (self._losses(model, loss) for model in (estimator, other))
-        if largest_loss is None and loss == "log_loss":
-            largest_loss = self._log_ratios(estimator, other)
         options = self._options(max(known, of_other_known) if largest_loss is None else largest_loss)
         return estimate_difference((losses, of_other), self.log_proba_, self.n_pool, **options)
 
     def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> tuple[Weights, float]:
-        """A model's losses, times weights of rows, and the most that one can be without; infinite if not known."""
+        """A model's losses, and the most that one can be; infinite if not known."""
         per_row = look_up("loss", loss, LOSSES)
         y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
         found = as_array(per_row(modal.unwrap(estimator)[0], containers.take_rows(self.X_pool, self.indices_), y))
         known = LARGEST.get(loss, math.inf) if isinstance(loss, str) else bound_of(found)
-        return checked_losses(found, len(y)) * self._scale[self.indices_], known
-
-    def _log_ratios(self, *learners: Any) -> Weights:
-        models = [modal.unwrap(learner)[0] for learner in learners]
-        size = containers.rows_per_chunk(self.X_pool, sum(len(classes_of(model)) for model in models))
-        found = np.concatenate([log_ratios(models, X) for X in containers.iter_chunks(self.X_pool, None, size)])
-        found[self.indices_] = np.inf  # not needed, and off by rounding from the losses
-        return found
+        return checked_losses(found, len(y)), known
 
     def _options(self, largest: Any) -> dict[str, Any]:
-        """Of an estimate, if ``largest`` is the most that a row, or each row, can lose before it is weighted."""
-        n_asks, n_labelled = self._picks.n_asks_told, len(self.indices_)
+        """Of an estimate, if ``largest`` is the most that a row can cost."""
+        n_asks = int(self._picks.asks[self._picks.is_told].max(initial=-1)) + 1  # up to the last pick that has a label
+        n_labelled = len(self.indices_)
         weights = [largest_of(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
-        shape = np.shape(largest)
-        if shape == (self.n_pool,) or (shape == () and self.row_weight is not None):
-            largest = self._in_order(float64_array("largest_loss", largest))
         # after each `tell` somebody can look
         return {"largest_loss": largest, "largest_weight": max(weights), "n_looks": len(self._picks.answers)}
 
-    def _in_order(self, largest: Weights) -> Weights:
-        """The most that each row can cost, by its weight, those with a label first."""
-        scale = self._scale
-        weighted = np.multiply(largest, scale, where=scale > 0, out=np.zeros(len(scale)))  # 0 · infinity is 0 here
-        return np.concatenate([weighted[self.indices_], np.delete(weighted, self.indices_)])
-
-    def measure(
-        self, estimator: Any, scoring: Scorer, *, n_resamples: int = 300, random_state: Any = None
-    ) -> PlugInEstimate:
-        """Estimate a measure that is no mean over rows: balanced accuracy, recall, average precision, ...
-
-        There is no unbiased estimate of these. The measure is computed from the labels with `lure_weights` as sample
-        weights: right in the limit of many labels, and off by something from few. Its interval comes from resampling
-        the labels, and holds less often than it says while a class has a handful of them.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-        scoring : str or callable
-            A scorer of scikit-learn that takes ``sample_weight``, by name or itself: "balanced_accuracy",
-            "average_precision", "roc_auc", "f1_macro", ``make_scorer(recall_score, pos_label="yes")``.
-        n_resamples : int, default=300
-            Each computes the measure once: some take milliseconds.
-        random_state : None, int, numpy Generator or RandomState
-            Seeds the resampling.
-
-        References
-        ----------
-        Efron and Tibshirani (1993), An Introduction to the Bootstrap, sec. 13.3, percentile intervals.
-        """
-        check_parameters({"n_resamples": integer(10)}, {"n_resamples": n_resamples})
-        y, weights = self.labels_, lure_weights(self.log_proba_, self.n_pool) * self._scale[self.indices_]
-        rows, rng = containers.take_rows(self.X_pool, self.indices_), check_random_state(random_state)
-        if len(y) == self.n_pool:
-            n_resamples = 0  # nothing is left to chance
-        return plug_in(modal.unwrap(estimator)[0], rows, y, weights, scoring, n_resamples, rng)
-
     def accuracy(self, estimator: Any) -> RiskEstimate:
-        """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-        """
+        """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss."""
         errors = self.risk(estimator, "zero_one")
         limits = 1 - errors.limits[1], 1 - errors.limits[0]
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True, limits=limits)
@@ -400,11 +325,6 @@ class Picks:
                 f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). {_OWN_LABEL}"
             )
         return n_told
-
-    @property
-    def n_asks_told(self) -> int:
-        """How many batches there were up to the last pick that has a label."""
-        return int(self.asks[self.is_told].max(initial=-1)) + 1
 
     def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> Picks:
         number = self.asks.max(initial=-1) + 1

@@ -36,11 +36,6 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     -------
     ndarray of shape (n_labelled,), float64
 
-    See Also
-    --------
-    risk.estimate_risk : The estimate with these weights.
-    samplers.log_proba : The probabilities of picks.
-
     References
     ----------
     Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_LURE.
@@ -72,16 +67,6 @@ def largest_of(log_proba: Weights, n_labelled: int) -> float:
     weights = np.exp(np.minimum(-log_proba - math.log(len(log_proba)), _MOST_LOG_WEIGHT))
     share = 1 - np.arange(len(weights)) / len(weights)
     return max(1.0, float(np.minimum(weights, n_labelled * share).max()))
-
-
-def largest_bound(bounds: Weights, n_labelled: int, n_pool: int) -> float:
-    """The largest loss behind which a risk could hide, of what each row without a label can cost.
-
-    As of `largest_of`, no large part of a risk can be that of a few rows: max over b of min(b, M · share), where all
-    rows that can cost b or more have that share of the pool's mean at most.
-    """
-    bounds = np.sort(bounds)[::-1]
-    return float(np.minimum(bounds, n_labelled * bounds.cumsum() / n_pool).max(initial=0.0))
 
 
 def check_log_proba(log_proba: Any, n_pool: Any) -> Weights:

@@ -24,7 +24,6 @@ from small_models import first_rows
 
 from skactive import BADGEQuery, StochasticBatchQuery
 from skactive.risk import LOSSES, ActiveTester, RiskEstimate, estimate_risk, lure_weights
-from skactive.risk._tester import Picks
 from skactive.samplers import SAMPLERS
 from skactive.samplers._law import draw_batch
 
@@ -92,35 +91,6 @@ def test_estimates_are_unbiased_in_fractions_over_all_batches(k):
             q = [*steps(first, batch), *steps(second, more)]
             expected += probability * p_more * reference.lure([losses[i] for i in picks], q, 5)
     assert expected == Fraction(15, 5)
-
-
-@pytest.mark.parametrize(("loss", "bound"), [("zero_one", 1), ("brier", 2)])
-def test_weighted_estimates_are_unbiased_over_all_batches(model, loss, bound):
-    rows, weights, expected = POOL[60:66], np.array([0.0, 1.0, 3.0, 0.5, 2.0, 1.0]), 0.0
-    labels = (LABELS[60:66] + [0, 1, 0, 1, 0, 1]) % 10  # every other one is not what the model says
-    losses, law = (
-        LOSSES[loss](model, rows, labels),
-        reference.ordered_batches([Fraction(k) for k in (1, 4, 2, 2, 0, 1)], 3, 0.25),
-    )
-    for batch, probability in law.items():
-        tester, picks = ActiveTester(StochasticBatchQuery(), rows, row_weight=weights), np.array(batch)
-        answers = ((np.arange(3), labels[picks]),)
-        tester._picks = Picks(picks, np.log(floats(steps(law, batch))), np.zeros(3, dtype=int), answers)
-        tester._first_log_proba = [np.zeros(1)]
-        found = tester.risk(model, loss)
-        expected += float(probability) * found.value
-        known, left = (weights * losses)[picks].sum(), bound * np.delete(weights, picks).sum()
-        assert found.limits == pytest.approx((known / 7.5, (known + left) / 7.5))
-    assert expected == pytest.approx(np.average(losses, weights=weights))
-    right, of_picks = model.predict(rows[picks]) == labels[picks], lure_weights(tester.log_proba_, 6) * weights[picks]
-    measured = tester.measure(model, "accuracy", n_resamples=10)
-    assert measured.value == pytest.approx(np.average(right, weights=of_picks))
-
-
-def test_row_weights_are_refused_that_are_no_weights_of_the_rows():
-    for wrong in (np.ones(5), np.zeros(6), np.r_[-1.0, np.ones(5)], np.r_[np.nan, np.ones(5)]):
-        with pytest.raises(ValueError, match="`row_weight` must"):
-            ActiveTester(StochasticBatchQuery(), POOL[:6], row_weight=wrong)
 
 
 def steps(law, batch):
@@ -269,7 +239,7 @@ def test_a_tester_takes_any_loss_and_any_model(model, forest, regressor):
     assert tester.risk(model, distance, largest_loss=9).largest_loss == 9
     assert tester.difference(model, forest, distance, largest_loss=9).more.largest_loss == 9
     with pytest.raises(ValueError, match="`largest_loss` must be a number that no loss exceeds"):
-        tester.risk(model, distance, largest_loss=np.full(len(POOL), 0.5))
+        tester.risk(model, distance, largest_loss=0.5)
 
 
 def test_losses_of_probabilities_are_those_of_their_formulas_and_unknown_labels_are_impossible(model):
