@@ -156,30 +156,31 @@ def _attention(
     kept = mode.factors(query.new_empty(()).expand(shape), shape, dropout_p)
     if is_causal:
         attn_mask = torch.ones(shape[-2:], dtype=torch.bool, device=query.device).tril()
-    bias, sees_none = _bias(attn_mask, query, sees_none_gives_0=note is None)
+    bias, sees_none = (None, None) if attn_mask is None else _bias(attn_mask, query, sees_none_gives_0=note is None)
     n_rows = shape[0] if before else 1
     most = max(_MOST_WEIGHTS, devices.memory(query.device) // 64)
     size = max(1, most * n_rows // max(1, math.prod(shape)))
+    given: tuple[Any, ...] = query, key, value, bias, kept
     attended = []
     for start in range(0, n_rows, size):
         of_rows = slice(start, start + size)
         q, k, v, b, own = (
-            x[of_rows] if x.ndim == len(shape) and len(x) == n_rows else x for x in (query, key, value, bias, kept)
+            x[of_rows] if x is not None and x.ndim == len(shape) and len(x) == n_rows else x for x in given
         )
         if is_grouped:
             k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
-        weights = (q @ k.mT + b).softmax(-1) * own
+        scores = q @ k.mT
+        weights = (scores if b is None else scores + b).softmax(-1) * own
         if note is not None:
             note(weights)
         attended.append(weights @ v)
-    return torch.cat(attended).masked_fill(sees_none, 0.0)
+    return torch.cat(attended) if sees_none is None else torch.cat(attended).masked_fill(sees_none, 0.0)
 
 
-def _bias(mask: Tensor | None, like: Tensor, sees_none_gives_0: bool) -> tuple[Tensor, Tensor]:
+def _bias(mask: Tensor, like: Tensor, sees_none_gives_0: bool) -> tuple[Tensor, Tensor]:
     """What a mask adds to scores, and which queries are to give 0, since they see no key; else softmax gives NaN."""
-    bias = like.new_zeros(()) if mask is None else mask
-    if bias.dtype == torch.bool:
-        bias = torch.zeros_like(bias, dtype=like.dtype).masked_fill(~bias, -math.inf)
+    is_bool = mask.dtype == torch.bool
+    bias = torch.zeros_like(mask, dtype=like.dtype).masked_fill(~mask, -math.inf) if is_bool else mask
     sees_none = bias.eq(-math.inf).all(-1, keepdim=True) & sees_none_gives_0
     return bias.masked_fill(sees_none, 0.0), sees_none
 
