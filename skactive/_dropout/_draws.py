@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dis
+import math
 import pickle
 import random
 import sys
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 from .._utils.devices import Lock
 from .._utils.validation import NetError, NoDropoutError, check_n_draws
-from ._dropout_calls import PROBES, ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, plain_pass
+from ._dropout_calls import PROBES, ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, most_kept, plain_pass
 from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
 from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
@@ -108,6 +109,8 @@ class FrozenNet:
                 f"The forward pass of this {self.name} failed on a block of shape {shapes}: "
                 f"{type(error).__name__}: {error}{remedy}"
             ) from error
+        if isinstance(outputs, Mapping):
+            return outputs.get("logits", outputs)
         return getattr(outputs, "logits", outputs)
 
     def check_rows(self, answer: Callable[[Any, int], Tensor], rows: Rows, block: list[int]) -> None:
@@ -226,6 +229,13 @@ class FixedDraws(FrozenNet):
                 with _no_other_randomness(self.name):
                     _learn_random_calls(self, one, self._sites)
                 self._one = one
+
+    def rows_at_once(self, batch_size: int) -> int:
+        """The batch size, halved until what the largest dropout gets for a block fits the memory to be kept free."""
+        of_row = 4 * max(math.prod(site.shape) for site in self._sites.at)  # bytes: floats, or wider ones
+        while batch_size > 1 and batch_size * of_row > most_kept(_tensors_of(self.module)[0].device):
+            batch_size = (batch_size + 1) // 2
+        return batch_size
 
     def by_whole_passes(self, batch: Any, n_rows: int) -> Tensor:
         """Outputs of all draws, one pass of the module after the other."""

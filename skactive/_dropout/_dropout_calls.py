@@ -24,7 +24,8 @@ from ._random_calls import TAKES_GENERATOR, RandomCalls, device_of
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
 _KEPT_OF_DEVICE = 16  # else one part in so many of it
 PROBES = (-1, -2)  # draws that no caller asks for: they drop and keep as many parts of rows as they can
-ROW_BY_ROW = "`predict_batch_size`=1 draws row by row, which is always right"
+ROW_BY_ROW = "`predict_batch_size`=1 draws row by row"
+_OTHER_MASKS = "which is right for each row, but not for BatchBALD and ACS-FW: rows get masks of their own"
 
 _LAWS: dict[Any, str] = {
     **dict.fromkeys((torch.rand, torch.rand_like, Tensor.uniform_), "uniform"),
@@ -263,7 +264,7 @@ class Pass(RandomCalls):
     def _other_calls_error(self) -> OtherCallsError:
         return OtherCallsError(
             f"`estimator` must make the same random calls for one row and for many, and those for {self._n_rows} rows "
-            f"differ. {ROW_BY_ROW}."
+            f"differ. {ROW_BY_ROW}, {_OTHER_MASKS}."
         )
 
     def _for_all_rows(self, position: int, numbers: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -319,7 +320,8 @@ def axis_of_rows(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> in
     if len(one) != len(many) or len(axes) != 1 or many[axes[0]] != n_rows * one[axes[0]]:
         raise OtherCallsError(
             "`estimator` must give its dropout rows of one shape, so that one mask fits all of them. A single row had "
-            f"the shape {one}, and {n_rows} rows had the shape {many}. Pad rows to one length. {ROW_BY_ROW}."
+            f"the shape {one}, and {n_rows} rows had the shape {many}. Pad rows to one length. {ROW_BY_ROW}, "
+            f"{_OTHER_MASKS}."
         )
     return axes[0]
 
@@ -327,7 +329,7 @@ def axis_of_rows(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> in
 def folded_error() -> NetError:
     return NetError(
         "`estimator` folds parts of a row (tokens, windows) into one axis with the rows before its dropout, in an "
-        f"order that is neither row by row nor part by part. {ROW_BY_ROW}."
+        f"order that is neither row by row nor part by part. {ROW_BY_ROW}, which is always right."
     )
 
 

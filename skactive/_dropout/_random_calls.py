@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
+
+from .._utils import devices
 
 CHANNELWISE: set[Any] = {F.dropout1d, F.dropout2d, F.dropout3d, F.feature_alpha_dropout}
 DROPOUTS: set[Any] = {F.dropout, F.alpha_dropout, *CHANNELWISE}
@@ -67,6 +70,11 @@ class RandomCalls(TorchFunctionMode):
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         """Zeros and ones of x's type, to be multiplied with it, drawn in this shape."""
 
+    def factors(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
+        """What dropout multiplies x by."""
+        kept = self.kept(x, shape, p)
+        return kept.div_(1 - p) if p < 1 else kept
+
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
         return self._left(x, tuple(x.shape), p, is_alpha=False)
@@ -90,9 +98,9 @@ class RandomCalls(TorchFunctionMode):
         return input.copy_(left) if inplace and self.in_place else left
 
     def _left(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
-        kept = self.kept(x, shape, p)
         if not is_alpha:
-            return x * (kept.div_(1 - p) if p < 1 else kept)
+            return x * self.factors(x, shape, p)
+        kept = self.kept(x, shape, p)
         if p == 1:
             return torch.zeros_like(x)
         scale = ((1 - p) * (1 + p * _ALPHA_DROPPED**2)) ** -0.5  # restores mean and variance
@@ -122,6 +130,7 @@ def _noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
 # Attention and recurrent layers, which drop weights, or values between two layers, out of sight
 
 
+_MOST_WEIGHTS = 2**20  # of the rows that attend at once on the CPU: 4 MiB, of which the cache holds most
 _MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
 
 
@@ -132,34 +141,70 @@ def _attention(
     value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
-    *args: Any,
+    is_causal: bool = False,
+    note: Callable[[Tensor], None] | None = None,
     **options: Any,
 ) -> Tensor:
-    function: Any = partial(F.scaled_dot_product_attention, query, key)
+    """Torch's own, written out, a few rows at a time: weights of all rows would fill the memory."""
     dropout_p = mode.rate(dropout_p)
     if dropout_p == 0:
-        return function(value, attn_mask, 0.0, *args, **options)
-    unit = torch.eye(key.shape[-2], dtype=value.dtype, device=value.device).expand(*key.shape[:-1], -1)
-    weights = function(unit, attn_mask, 0.0, *args, **options)  # attention to a unit matrix returns its weights
-    if options.get("enable_gqa"):
-        value = value.repeat_interleave(weights.shape[-3] // value.shape[-3], -3)
-    return mode.drop(weights, dropout_p) @ value
+        return F.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, **options)
+    scale, is_grouped = options.get("scale"), options.get("enable_gqa", False)
+    query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
+    before = query.shape[:-2] if is_grouped else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    shape = (*before, query.shape[-2], key.shape[-2])
+    kept = mode.factors(query.new_empty(()).expand(shape), shape, dropout_p)
+    if is_causal:
+        attn_mask = torch.ones(shape[-2:], dtype=torch.bool, device=query.device).tril()
+    bias, sees_none = (None, None) if attn_mask is None else _bias(attn_mask, query, sees_none_gives_0=note is None)
+    n_rows = shape[0] if before else 1
+    most = max(_MOST_WEIGHTS, devices.memory(query.device) // 64)
+    size = max(1, most * n_rows // max(1, math.prod(shape)))
+    given: tuple[Any, ...] = query, key, value, bias, kept
+    attended = []
+    for start in range(0, n_rows, size):
+        of_rows = slice(start, start + size)
+        q, k, v, b, own = (
+            x[of_rows] if x is not None and x.ndim == len(shape) and len(x) == n_rows else x for x in given
+        )
+        if is_grouped:
+            k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+        scores = q @ k.mT
+        weights = (scores if b is None else scores + b).softmax(-1) * own
+        if note is not None:
+            note(weights)
+        attended.append(weights @ v)
+    return torch.cat(attended) if sees_none is None else torch.cat(attended).masked_fill(sees_none, 0.0)
+
+
+def _bias(mask: Tensor, like: Tensor, sees_none_gives_0: bool) -> tuple[Tensor, Tensor]:
+    """What a mask adds to scores, and which queries are to give 0, since they see no key; else softmax gives NaN."""
+    is_bool = mask.dtype == torch.bool
+    bias = torch.zeros_like(mask, dtype=like.dtype).masked_fill(~mask, -math.inf) if is_bool else mask
+    sees_none = bias.eq(-math.inf).all(-1, keepdim=True) & sees_none_gives_0
+    return bias.masked_fill(sees_none, 0.0), sees_none
 
 
 def _multi_head_attention(mode: RandomCalls, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    """Torch's own function, which calls this mode's dropout in place of its own."""
+    """Torch's own function, which calls this mode's attention in place of its own."""
     attend: Any = F.multi_head_attention_forward
     given = _MULTI_HEAD.bind(*args, **kwargs).arguments
-    p = mode.rate(given["dropout_p"], given.get("training", True))
-    if p == 0:
+    if mode.rate(given["dropout_p"], given.get("training", True)) == 0:
         return attend(**{**given, "dropout_p": 0.0})
+    wants, averages = given.get("need_weights", True), given.get("average_attn_weights", True)
+    noted: list[Tensor] = []
 
-    def drop(weights: Tensor, p: float) -> Tensor:  # (n_rows * n_heads, n_queries, n_keys)
-        return mode.drop(weights.unflatten(0, (-1, given["num_heads"])), p).flatten(0, 1)
+    def note(weights: Tensor) -> None:  # (n_rows, n_heads, n_queries, n_keys)
+        noted.append(weights.mean(1) if averages else weights)
 
-    attend = FunctionType(attend.__code__, {**vars(F), "dropout": drop}, argdefs=attend.__defaults__)
-    outputs, weights = attend(**{**given, "need_weights": True})  # else weights are dropped out of sight
-    return outputs, weights if given.get("need_weights", True) else None
+    named = {**vars(F), "scaled_dot_product_attention": partial(_attention, mode, note=note if wants else None)}
+    attend = FunctionType(attend.__code__, named, argdefs=attend.__defaults__)
+    if not wants:
+        return attend(**given)
+    # Torch calls that function only where it returns no weights, and trusts the hint of a causal mask there.
+    outputs, _ = attend(**{**given, "need_weights": False, "is_causal": False})
+    weights = torch.cat(noted)
+    return outputs, weights if given["query"].ndim > 2 else weights.squeeze(0)
 
 
 def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ...]:

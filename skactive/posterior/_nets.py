@@ -67,6 +67,7 @@ class NetDraws(InBlocks):
             if not self._has_looked:
                 self._adapter.learn(self._draws, rows)
                 self._draws.learn(rows)
+                self.batch_size = self._draws.rows_at_once(self.batch_size)
                 self._has_looked = True
         return self.joined(self._answers, rows, axis=1)
 
@@ -155,6 +156,8 @@ def first_floats(module: nn.Module) -> Tensor:
 
 def as_tensor(X: Any, like: Tensor) -> Tensor:
     """Move rows to the net's device and float dtype; integers stay integers, since they may be embedded."""
+    if isinstance(X, Mapping):
+        raise TypeError("`X_pool` must be one array for a torch module. Got a dict: wrap the module in a skorch net.")
     if not isinstance(X, Tensor):
         X = _from_array(X.toarray() if hasattr(X, "toarray") else _array_of(X))
     X = X.pin_memory() if like.is_cuda and not X.is_cuda else X  # fetched by the GPU while this thread goes on

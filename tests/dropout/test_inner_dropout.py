@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from nets import Net, draw
+from nets import Net, assert_near, draw
 from nets import normal_rows as rows
 from torch import nn
 from torch.nn import functional as F
 
-from skactive._dropout import Pass
+from skactive import sample_posterior
+from skactive._dropout import Pass, _dropout_calls, _random_calls
 from skactive._dropout._dropout_calls import Sites
 
 
@@ -64,19 +65,65 @@ def test_attention_is_softmax_dropout_and_weighted_sum(other_sizes, average):
             np.testing.assert_allclose(weights[i], slow_weights.mean(0) if average else slow_weights, atol=1e-6)
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-def test_scaled_dot_product_attention_is_masked_after_its_softmax(grouped):
-    q, k, v = rows(3, 4, 5, 2), rows(3, 2 if grouped else 4, 6, 2, seed=2), rows(3, 2 if grouped else 4, 6, 2, seed=3)
-    bias, masks = rows(5, 6, seed=4), Masked()
-    options = {"enable_gqa": True} if grouped else {}
+def seen(n_rows, n_heads):
+    """Keys that queries may see, more or fewer from row to row and head to head; the first query may see none."""
+    mask = rows(n_rows, n_heads, 5, 6, seed=4) > 0
+    mask[:, :, 0] = False
+    return mask
+
+
+ATTENTION = {  # options, and axes before the queries of all rows
+    "added": ({"attn_mask": rows(5, 6, seed=4)}, (4,)),
+    "of keys": ({"attn_mask": seen(1, 1)[0, 0, 1:2]}, (4,)),
+    "of rows and heads": ({"attn_mask": seen(3, 4)}, (4,)),
+    "of all rows": ({"attn_mask": seen(1, 4)}, (4,)),
+    "causal, scaled": ({"is_causal": True, "scale": 0.3}, (4,)),
+    "grouped": ({"enable_gqa": True, "attn_mask": seen(3, 1)}, (2,)),
+    "without heads": ({}, ()),
+}
+
+
+@pytest.mark.parametrize("most", [1, 2**20])  # row by row, and all at once
+@pytest.mark.parametrize("name", ATTENTION)
+def test_scaled_dot_product_attention_is_masked_after_its_softmax(name, most, monkeypatch):
+    monkeypatch.setattr(_random_calls, "_MOST_WEIGHTS", most)
+    options, heads = ATTENTION[name]
+    of_queries = heads and (4,)
+    q, k, v = rows(3, *of_queries, 5, 2), rows(3, *heads, 6, 2, seed=2), rows(3, *heads, 6, 7, seed=3)
+    masks, mask = Masked(), options.get("attn_mask")
 
     def attend(n):
-        return F.scaled_dot_product_attention(q[:n], k[:n], v[:n], bias, dropout_p=0.3, **options)
+        own = {"attn_mask": mask[:n]} if mask is not None and mask.ndim == 4 and len(mask) == 3 else {}
+        return F.scaled_dot_product_attention(q[:n], k[:n], v[:n], dropout_p=0.3, **options | own)
 
     ours = masks.run(1, attend, 3)
-    k, v = (x.repeat_interleave(4 // x.shape[1], 1) for x in (k, v))
-    weights = (q @ k.mT / math.sqrt(2) + bias).softmax(-1) * masks.kept(0, 1) / 0.7
+    unit = torch.eye(6).expand(*k.shape[:-1], 6)  # whose attention is the weights
+    weights = F.scaled_dot_product_attention(q, k, unit, **options) * masks.kept(0, 1) / 0.7
+    v = v.repeat_interleave(4 // heads[0], 1) if heads else v
     np.testing.assert_allclose(ours, weights @ v, atol=1e-6)
+
+
+@pytest.mark.parametrize("wants", [True, False])
+def test_a_row_without_any_key_gives_what_torch_gives_in_training(wants):
+    torch.manual_seed(0)
+    layer, x, masks = nn.MultiheadAttention(4, 2, dropout=0.3, batch_first=True), rows(3, 5, 4), Masked()
+    padded = torch.tensor([[False] * 5, [False, True] * 2 + [True], [True] * 5])
+    ours, _ = masks.run(1, lambda n: layer(*(x[:n],) * 3, key_padding_mask=padded[:n], need_weights=wants), 3)
+    theirs, _ = layer(x, x, x, key_padding_mask=padded, need_weights=wants)
+    assert torch.equal(ours.isnan(), theirs.isnan())
+    assert bool(ours[:2].isfinite().all())
+
+
+def test_blocks_are_as_small_as_what_one_row_needs_asks_for(monkeypatch):
+    monkeypatch.setattr(_dropout_calls, "MAX_KEPT", 4 * 2 * 6**2 * 40)  # bytes of the weights of 40 rows
+    net = Net(
+        lambda m, x: m.out(m.attend(x, x, x)[0].mean(1)), attend=lambda: nn.MultiheadAttention(4, 2, 0.3), out=(4, 3)
+    )
+    net.attend.batch_first, x = True, rows(300, 6, 4)
+    predict = sample_posterior(net, 5, np.random.default_rng(0))
+    draws = predict(x)
+    assert predict.batch_size == 32
+    assert_near(predict(x[:7]), draws[:, :7])
 
 
 def single_layers(layer, n_inputs):
