@@ -23,14 +23,25 @@ from . import _containers as containers
 from ._utils.validation import kind_of_labels, mixed_labels_error, plain_labels
 
 _FIT_KEYWORDS, _FIT_FAILURE = "_skactive_fit_keywords", "_skactive_fit_failure"
+_FITTED_TO = "_skactive_fitted_to"  # new rows and labels alone, if the last fit was to these
 
 
 def unwrap(learner: Any, X: Any = None, y: Any = None) -> tuple[Any, Any, Any]:
-    """The estimator of a modAL learner, or an estimator by itself; training data as given, else the learner's own."""
+    """The estimator of a modAL learner, or an estimator by itself; training data as given, else those of its fit."""
     if hasattr(learner, "estimator") and hasattr(learner, "query_strategy"):
-        known = getattr(learner, "X_training", None), getattr(learner, "y_training", None)
+        known = _fitted_to(learner)
         return learner.estimator, known[0] if X is None else X, known[1] if y is None else y
     return learner, X, y
+
+
+def _fitted_to(learner: Any) -> tuple[Any, Any]:
+    """Rows and labels of the last fit of a learner: all, unless it began anew with ``only_new``."""
+    new = getattr(learner, _FITTED_TO, None)
+    parameters: dict[str, Any] = getattr(learner.estimator, "get_params", dict)()
+    goes_on = any(name.split("__")[-1] == "warm_start" and value is True for name, value in parameters.items())
+    if new is not None and not goes_on:
+        return new
+    return getattr(learner, "X_training", None), getattr(learner, "y_training", None)
 
 
 def fit_keywords(learner: Any) -> dict[str, Any]:
@@ -207,6 +218,7 @@ def _fit_to_known(fit: Callable[..., Any], learner: Any, bootstrap: bool = False
 def _fit_on_new(fit: Callable[..., Any], learner: Any, X: Any, y: Any, bootstrap: bool = False, **options: Any) -> Any:
     with _recorded(learner, options):
         y = _checked_labels(X, y)
+        setattr(learner, _FITTED_TO, (X, y))
         return fit(learner, X, plain_labels(y, "y") if bootstrap else y, bootstrap=bootstrap, **options)
 
 
@@ -215,6 +227,7 @@ def _recorded(learner: Any, options: Mapping[str, Any]) -> Iterator[None]:
     """Keep the keywords of a fit, weights of rows among them, with the learner, and the error if it fails."""
     setattr(learner, _FIT_KEYWORDS, dict(options))
     setattr(learner, _FIT_FAILURE, "")
+    setattr(learner, _FITTED_TO, None)
     try:
         yield
     except Exception as error:
@@ -224,7 +237,7 @@ def _recorded(learner: Any, options: Mapping[str, Any]) -> Iterator[None]:
 
 def _checked_labels(X: Any, y: Any) -> Any:
     """Labels in the order of their rows, none missing; as an array where modAL does not know their container."""
-    containers.check_unmasked(X, "X")
+    containers.check_plain(X, "X")
     y = containers.aligned(y, X, "y")
     plain = plain_labels(y, "y")
     is_known = hasattr(y, "iloc") or isinstance(y, list) or hasattr(y, "detach") or sp.issparse(y)

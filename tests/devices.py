@@ -95,6 +95,8 @@ class Device(TorchDispatchMode):
             source = args[0]
             into = torch.empty(source.shape, dtype=kwargs.get("dtype"), device=kwargs.get("device") or source.device)
         comes, stays = self._is_here(source), self._is_here(into)
+        if stays and not comes and source.ndim > 0 and source.itemsize > into.itemsize:
+            raise AssertionError(f"{source.dtype} is sent to become {into.dtype}: cast it on the host")
         if stays and not comes and not kwargs.get("non_blocking", False) and args[2:] != (True,):
             self.sent += 1
         if comes and not stays:

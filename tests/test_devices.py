@@ -79,7 +79,7 @@ def test_a_query_waits_for_the_device_three_times_a_chunk(query):
         module, x = net_and_rows("MLP", 2 * BATCH * n_chunks)
         options = {"n_draws": N_DRAWS, "chunk_size": 2 * BATCH, "predict_batch_size": BATCH, "random_state": 0}
         with Device() as device:
-            query(**options).select(module, np.ones(x.shape, dtype=np.float32), 2)
+            query(**options).select(module, np.ones(x.shape), 2)
         waits.append(device.n_waits)
     assert waits[1] - waits[0] <= 2 * 3
 

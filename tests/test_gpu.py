@@ -1,6 +1,8 @@
 """The same draws, scores and batches on a CUDA device as on the CPU: masks are numbers by address on both."""
 
 import copy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -133,3 +135,15 @@ def test_blocks_are_halved_where_the_memory_of_the_gpu_runs_out():
         outputs = blocks.joined(large, TensorRows(x))
     assert len(outputs) == 64
     assert blocks.batch_size <= 32
+
+
+@pytest.mark.parametrize("before", ["torch.rand(1, device='cuda')", "pass"])
+def test_generators_seeded_for_a_fit_are_as_before_afterwards(before):
+    code = f"""import torch
+from skactive._utils.randomness import seeded
+def drawn(): return torch.rand(3, device="cuda")
+torch.manual_seed(7); {before}
+with seeded(3): drawn()
+x = drawn(); torch.manual_seed(7); {before}
+assert torch.equal(x, drawn())"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -28,7 +28,7 @@ from ._kinds import (
     Sparse,
     Tables,
     TensorSets,
-    check_unmasked,
+    check_plain,
     different_error,
     kind_of,
     library_of,
@@ -48,7 +48,7 @@ _MOST_UNKNOWN = 2048  # rows of a chunk where their size cannot be told: a name 
 
 def prepare_pool(X: Any, name: str = "X_pool") -> Any:
     """The pool in a form whose rows can be sliced; what has no rows (a text, a generator, a set) is a ``TypeError``."""
-    check_unmasked(X, name)
+    check_plain(X, name)
     return kind_of(X).prepare(X, name)
 
 

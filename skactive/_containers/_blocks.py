@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.validation import failure_explained, warn
-from ._kinds import Arrays, Indices, check_unmasked, kind_of
+from ._kinds import Arrays, Indices, check_plain, kind_of
 
 Where = int | Indices  # of a block: the position of its first row if rows are consecutive, else of all rows
 Values = NDArray[np.float64]
@@ -313,7 +313,7 @@ def _part(where: Where, block: Any, rows: Indices) -> Any:
 
 def layout_of(block: Any) -> Layout:
     """What all blocks of a pool, none of which is masked, must have in common."""
-    check_unmasked(block, "X_pool")
+    check_plain(block, "X_pool")
     names, kinds = kind_of(block).layout(block)
     if isinstance(names, list):
         kinds = [kind and f"{kind} in column {name!r}" for kind, name in zip(kinds, names, strict=True)]

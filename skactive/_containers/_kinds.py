@@ -341,8 +341,15 @@ class Others(Arrays):
         return X
 
 
-def check_unmasked(X: Any, name: str) -> None:
-    """Refuse masked entries of an array, or of arrays in a list or by name."""
+def check_plain(X: Any, name: str) -> None:
+    """Refuse masked entries of an array, or of arrays in a list or by name; and arrays of records."""
+    fields = getattr(getattr(X, "dtype", None), "names", None)
+    if fields:
+        raise TypeError(
+            f"`{name}` must be an array of values or a table, and is a structured array of the fields {fields}. Give "
+            "`pandas.DataFrame(X)`, if the model was fitted to a table, or "
+            "`numpy.lib.recfunctions.structured_to_unstructured(X)`."
+        )
     parts = X.values() if isinstance(X, Mapping) else X if isinstance(X, list | tuple) else [X]
     may_be = any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, parts)))  # of a million texts, few types
     if may_be and any(map(np.ma.is_masked, parts)):

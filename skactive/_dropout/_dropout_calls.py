@@ -22,7 +22,7 @@ from .._utils.validation import NetError
 from ._random_calls import TAKES_GENERATOR, RandomCalls, device_of
 
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
-_KEPT_OF_DEVICE = 16  # else one part in so many of it
+_KEPT_OF_FREE = 16  # else one part in so many of what is free on it
 PROBES = (-1, -2)  # draws that no caller asks for: they drop and keep as many parts of rows as they can
 ROW_BY_ROW = "`predict_batch_size`=1 draws row by row"
 _OTHER_MASKS = "which is right for each row, but not for BatchBALD and ACS-FW: rows get masks of their own"
@@ -114,7 +114,7 @@ class Sites:
 
 def most_kept(device: torch.device) -> int:
     """Bytes of random numbers, or of weights, that may be kept on a device for the next rows."""
-    return devices.memory(device) // _KEPT_OF_DEVICE or MAX_KEPT
+    return devices.free_memory(device) // _KEPT_OF_FREE or MAX_KEPT
 
 
 class Pass(RandomCalls):

@@ -6,7 +6,6 @@ the random numbers: those of a draw (`_dropout_calls.Pass`), and new ones in tra
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 from abc import abstractmethod
@@ -223,11 +222,18 @@ def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ..
         own = slice(i * directions, (i + 1) * directions)
         before = state[own] if isinstance(state, Tensor) else tuple(part[own] for part in state)
         layer = weights[i * n_weights : (i + 1) * n_weights]
-        # cuDNN wants the weights of all layers in one piece. The setting is that of the process: only where it matters.
-        with torch.backends.cudnn.flags(enabled=False) if x.is_cuda else contextlib.nullcontext():
-            x, *after = function(x, *sizes, before, layer, has_biases, 1, 0.0, training, bidirectional, *layout)
+        layer = _in_one_piece(layer) if x.is_cuda else layer
+        x, *after = function(x, *sizes, before, layer, has_biases, 1, 0.0, training, bidirectional, *layout)
         states.append(after)
     return x, *(torch.cat(parts) for parts in zip(*states, strict=True))
+
+
+def _in_one_piece(weights: list[Tensor]) -> list[Tensor]:
+    """Weights of a layer side by side, matrices first, as cuDNN wants them: it would move them itself, and say so."""
+    order = sorted(range(len(weights)), key=lambda i: -weights[i].ndim)
+    piece = torch.cat([weights[i].flatten() for i in order])
+    parts = dict(zip(order, piece.split([weights[i].numel() for i in order]), strict=True))
+    return [parts[i].view_as(weight) for i, weight in enumerate(weights)]
 
 
 _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {

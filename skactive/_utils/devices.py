@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -20,12 +21,14 @@ def best_float(device: torch.device | str) -> torch.dtype:
     return torch.float32 if torch.device(device).type == "mps" else torch.float64
 
 
-def memory(device: torch.device) -> int:
-    """Bytes that a device has for tensors; 0 if it does not say."""
+def free_memory(device: torch.device) -> int:
+    """Bytes that a device has left for tensors, also beside other programs; 0 if it does not say."""
     if device.type == "mps":
-        return int(torch.mps.recommended_max_memory())
-    if device.type in ("cuda", "xpu"):
-        return int(torch.get_device_module(device).get_device_properties(device).total_memory)
+        return int(torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory())
+    module: Any = torch.get_device_module(device) if device.type in ("cuda", "xpu") else None
+    if hasattr(module, "mem_get_info"):  # which torch.xpu has got since 2.6
+        unused = module.memory_reserved(device) - module.memory_allocated(device)  # of what torch holds
+        return int(module.mem_get_info(device)[0] + unused)
     return 0
 
 

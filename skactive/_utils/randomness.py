@@ -40,7 +40,9 @@ def seeded(seed: int) -> Iterator[None]:
     import torch  # takes a second, and who asks for a generator alone does not need it
 
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    has_unused = torch.cuda.is_available() and not devices
     with _LENT, torch.random.fork_rng(devices):
+        own_seed = torch.initial_seed()
         states = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
             random.seed(seed)
@@ -52,6 +54,8 @@ def seeded(seed: int) -> Iterator[None]:
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
+            if has_unused:  # a generator of CUDA that nobody has used begins with the seed of the host's
+                torch.cuda.manual_seed_all(own_seed)
 
 
 def check_random_state(random_state: Any) -> np.random.Generator:

@@ -30,6 +30,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import _containers as containers
@@ -107,14 +108,29 @@ def _voting(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> Pr
 
 
 def _answer_of_members(ensemble: Any) -> Callable[[Any, Any], Any]:
-    """What a member, fitted to labels coded as 0, 1, ..., says of rows: its probabilities, vote or value."""
+    """What a member says of rows: its probabilities, vote or value."""
     if not is_classifier(ensemble):
         return lambda member, X: member.predict(X)
-    voting = getattr(ensemble, "voting", "")
-    if voting == "soft":  # averages by position: a frozen member has the labels themselves as its classes
-        return lambda member, X: check_one_output(member.predict_proba(X), member)
-    answer = _votes if voting == "hard" else member_probabilities
-    return partial(answer, classes=np.arange(len(ensemble.classes_)))
+    answer = _votes if getattr(ensemble, "voting", "") == "hard" else member_probabilities
+    return lambda member, X: answer(member, X, _classes_to_member(ensemble, member))
+
+
+def _classes_to_member(ensemble: Any, member: Any) -> NDArray[Any]:
+    """The classes of an ensemble as a member knows them: coded as 0, 1, ..., or the labels if it was fitted before."""
+    codes = np.arange(len(ensemble.classes_))
+    known = getattr(member, "classes_", codes)
+    may_lack_some = isinstance(ensemble, BaggingClassifier)
+    are_codes = np.isin(known, codes).all() if may_lack_some else np.array_equal(known, codes)
+    if are_codes and frozen_part(member) is None:
+        return codes
+    others = np.setdiff1d(known, ensemble.classes_)
+    if len(others):
+        raise ValueError(
+            f"`estimator` must have members that know its classes alone, {ensemble.classes_}. This "
+            f"{type(ensemble).__name__} has a {type(member).__name__} that was fitted to {others} as well. Fit the "
+            "ensemble to labels of all classes that its members know."
+        )
+    return ensemble.classes_
 
 
 def _repeated_by_weight(voting: Any) -> list[Any]:
@@ -271,8 +287,8 @@ def bootstrap(
     rows_of = _rows_by_label(np.zeros(len(y)) if classes is None else y)
     resamples = [_resample(rows_of, len(y), weight, most, rng) for _ in range(n_draws)]
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
-    members = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_fitted)(member, X, y, *resample, fit_params or {})
+    members = Parallel(n_jobs=n_jobs)(  # scikit-learn's, which takes its configuration along
+        delayed(_fitted)(member, X, y, *resample, fit_params or {})
         for member, resample in zip(clones, resamples, strict=True)
     )
     if classes is None:
@@ -304,7 +320,7 @@ def _takes_counts(member: Any) -> bool:
     """
     parameters = member.get_params(deep=False)
     by_parts = "cv" in parameters or "batch_size" in parameters or parameters.get("early_stopping") is True
-    return has_fit_parameter(member, "sample_weight") and not by_parts
+    return has_fit_parameter(member, "sample_weight") and weight_keyword(member) is not None and not by_parts
 
 
 def _rows_by_label(labels: NDArray[Any]) -> list[Indices]:
@@ -338,13 +354,27 @@ def _of_rows(value: Any, rows: Indices, n_rows: int) -> Any:
 
 def _check_can_be_refitted(estimator: Any) -> None:
     """Refuse frozen models: all refits of one would be equal."""
-    part = estimator
-    while part is not None and not isinstance(part, FrozenEstimator):
-        inside = getattr(part, "estimator", getattr(part, "regressor", None))
-        part = part_to_fit(part) if hasattr(part, "steps") else inside
-    if part is not None:
-        name = type(part.estimator).__name__
+    frozen = frozen_part(estimator)
+    if frozen is not None:
+        name = type(frozen.estimator).__name__
         raise ValueError(
             "`estimator` must be fitted anew, and it holds a FrozenEstimator, which stays as it is: all refits would "
             f"be this {name}. Give the {name} without FrozenEstimator."
         )
+    cv = getattr(estimator, "cv", None)
+    if isinstance(cv, str) and cv == "prefit":
+        raise ValueError(
+            f'`estimator` must be fitted anew, and a {type(estimator).__name__} with cv="prefit" cannot: a copy has '
+            "members that are not fitted. Put each member into a FrozenEstimator, and leave `cv` at None."
+        )
+
+
+def frozen_part(estimator: Any) -> Any:
+    """A FrozenEstimator that a model takes all it knows from, fitted or not; None if there is none."""
+    if estimator is None or isinstance(estimator, FrozenEstimator):
+        return estimator
+    if isinstance(estimator, VotingClassifier | VotingRegressor):
+        found = [frozen_part(member) for _, member in estimator.estimators if member != "drop"]
+        return None if any(part is None for part in found) else found[0]
+    inside = getattr(estimator, "estimator", getattr(estimator, "regressor", None))
+    return frozen_part(part_to_fit(estimator) if hasattr(estimator, "steps") else inside)

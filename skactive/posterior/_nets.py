@@ -160,8 +160,9 @@ def as_tensor(X: Any, like: Tensor) -> Tensor:
         raise TypeError("`X_pool` must be one array for a torch module. Got a dict: wrap the module in a skorch net.")
     if not isinstance(X, Tensor):
         X = _from_array(X.toarray() if hasattr(X, "toarray") else _array_of(X))
+    X = X.to(like.dtype) if X.is_floating_point() else X  # where the rows are: of float64 half need not travel
     X = X.pin_memory() if like.is_cuda and not X.is_cuda else X  # fetched by the GPU while this thread goes on
-    return X.to(like.device, like.dtype if X.is_floating_point() else X.dtype, non_blocking=like.is_cuda)
+    return X.to(like.device, non_blocking=like.is_cuda)
 
 
 def _array_of(X: Any) -> Any:

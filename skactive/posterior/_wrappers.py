@@ -22,10 +22,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import MetaEstimatorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import _containers as containers
@@ -36,6 +38,7 @@ Function = Callable[[Any], Any]
 FitParams = Mapping[str, Any]
 """Keywords for ``fit``, weights of rows aside."""
 
+_ASKING_FOR_WEIGHTS = " under metadata routing, unless a part asks for them by `set_fit_request(sample_weight=True)`"
 _BLOCK = 256  # rows: their covariances with some hundred targets stay in the cache
 
 
@@ -250,16 +253,33 @@ def fit_with(estimator: Any, X: Any, y: Any, sample_weight: Any, fit_params: Fit
     if keyword is not None:
         keywords[keyword] = sample_weight
     elif sample_weight is not None:
-        name = type(estimator).__name__
-        warn(f"`fit` of {name} takes no weights of rows: `sample_weight` is left out of it, and each row counts once.")
+        name, asking = type(estimator).__name__, "" if _routing(estimator) is None else _ASKING_FOR_WEIGHTS
+        warn(
+            f"`fit` of {name} takes no weights of rows{asking}: `sample_weight` is left out of it, and each row counts "
+            "once."
+        )
     return estimator.fit(X, y, **keywords)
 
 
 def weight_keyword(estimator: Any) -> str | None:
     """The keyword of ``fit`` for weights of rows, of an estimator that is fitted or not; None if there is none."""
+    routing = _routing(estimator)
+    if routing is not None:
+        return "sample_weight" if routing.consumes("fit", ["sample_weight"]) else None
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     part = part_to_fit(estimator)
     keyword = None if part is None else weight_keyword(part)
     steps = getattr(estimator, "steps", None)
     return keyword if keyword is None or steps is None else f"{steps[-1][0]}__{keyword}"
+
+
+def _routing(estimator: Any) -> MetadataRouter | None:
+    """What decides which parts of an estimator get weights; None where metadata routing of scikit-learn does not."""
+    if not get_config()["enable_metadata_routing"]:
+        return None
+    try:
+        routing = get_routing_for_object(estimator)
+    except NotImplementedError:  # a meta-estimator that passes nothing on yet, and refuses weights
+        routing = MetadataRouter(type(estimator).__name__)
+    return routing if isinstance(routing, MetadataRouter) else None

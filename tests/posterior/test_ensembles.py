@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from modAL.models import ActiveLearner, Committee, CommitteeRegressor
 from modAL.uncertainty import classifier_margin
 from scipy import sparse
+from sklearn import config_context, get_config
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import (
@@ -24,7 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skactive import StochasticBatchQuery, sample_posterior
-from skactive.posterior import check_posterior
+from skactive.posterior import bootstrap, check_posterior
 from skactive.scores import bald, variation_ratio
 
 X, codes = load_iris(return_X_y=True)
@@ -45,13 +47,11 @@ def voting(**options):
     return VotingClassifier([*members, ("knn", KNeighborsClassifier())], **options)
 
 
-FROZEN = FrozenEstimator(GaussianNB().fit(X, y))  # knows the labels, where others know their positions
 AVERAGING = {
     "bagging, some columns": (BaggingClassifier(GaussianNB(), 7, max_features=2, random_state=0), 7),
     "members miss classes": (BaggingClassifier(KNeighborsClassifier(1), 15, max_samples=3, random_state=0), 15),
     "bagging of voters": (BaggingClassifier(RidgeClassifier(), 5, random_state=0), 5),
     "voting": (voting(voting="soft"), 3),
-    "frozen voters": (VotingClassifier([("a", FROZEN), ("b", KNeighborsClassifier())], voting="soft"), 2),
     "voting, whole weights": (voting(voting="soft", weights=[1, 5, 3, 2]), 6),
     "calibrated": (CalibratedClassifierCV(GaussianNB(), cv=4), 4),
     "calibrated voters": (CalibratedClassifierCV(RidgeClassifier(), cv=3, method="isotonic"), 3),
@@ -81,6 +81,43 @@ def test_hard_voting_draws_one_vote_a_member():
     draws = draws_of(estimator, X)
     np.testing.assert_array_equal(np.unique(draws), [0, 1])
     np.testing.assert_array_equal(estimator.classes_[draws.mean(0).argmax(1)], estimator.predict(X))
+
+
+@pytest.mark.parametrize("labels", [y, codes, codes + 1], ids=["texts", "codes", "numbers from 1 on"])
+@pytest.mark.parametrize("voting", ["soft", "hard"])
+def test_members_fitted_beforehand_answer_in_the_columns_of_their_own_labels(voting, labels):
+    some = labels != np.unique(labels)[0]
+    members = GaussianNB().fit(X, labels), GaussianNB().fit(X[some], labels[some])  # they know labels, others positions
+    frozen = [(f"{id(member)}", FrozenEstimator(member)) for member in members]
+    estimator = VotingClassifier(frozen, voting=voting).fit(X, labels)
+    draws = draws_of(estimator, X)
+    for member, of_member in zip(members, draws, strict=True):
+        inside = np.isin(estimator.classes_, member.classes_)
+        p = member.predict_proba(X)
+        expected = p if voting == "soft" else member.predict(X)[:, None] == member.classes_
+        np.testing.assert_array_equal(of_member[:, inside], expected)
+        assert not of_member[:, ~inside].any()
+        bagging = BaggingClassifier(FrozenEstimator(member), 2, random_state=0).fit(X, labels)
+        np.testing.assert_array_equal(draws_of(bagging, X)[0][:, inside], p)
+
+
+def test_members_that_know_other_labels_than_their_ensemble_are_refused():
+    frozen, some = FrozenEstimator(GaussianNB().fit(X, codes)), codes > 0
+    for estimator in (VotingClassifier([("a", frozen)], voting="soft"), BaggingClassifier(frozen, 2)):
+        with pytest.raises(ValueError, match=r"know its classes alone, \[1 2\].* FrozenEstimator .* \[0\] as well"):
+            draws_of(estimator.fit(X[some], codes[some]), X)
+
+
+class Configured(GaussianNB):
+    def fit(self, X, y, sample_weight=None):
+        self.config_ = get_config()
+        return super().fit(X, y)
+
+
+def test_refits_have_the_configuration_of_scikit_learn():
+    with config_context(transform_output="pandas"), parallel_config("threading"):
+        predict_draws = bootstrap(Configured(), X, y, 2, rng(), n_jobs=2)
+    assert all(m.config_["transform_output"] == "pandas" for m in predict_draws.args[0])
 
 
 def test_the_mean_of_the_members_of_a_regressor_is_its_prediction():

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from small_models import LABELS, X_POOL, X_TRAIN, Echo, echo, first_rows, skorch_net
 from torch import nn
 
-from skactive import MCDropoutClassifier, StochasticBatchQuery, blocks
+from skactive import MCDropoutClassifier, StochasticBatchQuery, blocks, run_experiment
 from skactive.query import score_pool
 from skactive.samplers import SAMPLERS
 from skactive.scores import SCORES
@@ -59,6 +59,19 @@ def test_values_behind_a_mask_are_refused_wherever_rows_enter(forest):
     with pytest.raises(ValueError, match="`X` must have no masked entries"):
         ActiveLearner(forest, make(), X_TRAIN, LABELS).teach(hidden, LABELS[: len(hidden)])
     assert len(make().select(forest, np.ma.array(X_POOL), 2)) == 2
+
+
+def test_structured_arrays_are_refused_wherever_rows_enter(forest):
+    records = np.rec.fromarrays(X_POOL.T, names="a, b, c, d")
+    labels = np.zeros(len(records))
+    for name, ask in [
+        ("X_pool", lambda: make().select(forest, records, 2)),
+        ("X_pool", lambda: make().select(forest, blocks([records]), 2)),
+        ("X_training", lambda: make().select(forest, X_POOL, 2, X_training=records, y_training=labels)),
+        ("X", lambda: run_experiment(forest, {"a": make()}, records, labels, n_initial=2, n_rounds=1)),
+    ]:
+        with pytest.raises(TypeError, match=f"`{name}` .* structured array of the fields .*'a'.*DataFrame"):
+            ask()
 
 
 def test_too_few_positive_scores_under_power_are_filled_up_with_a_warning():

@@ -7,7 +7,7 @@ import pytest
 from modAL.models import ActiveLearner, Committee
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import LogisticRegression
@@ -83,12 +83,14 @@ def test_a_model_that_was_fitted_before_a_teach_failed_goes_on_with_scores():
         FrozenEstimator,
         lambda model: make_pipeline(StandardScaler().fit(X[:40]), FrozenEstimator(model)),
         lambda model: CalibratedClassifierCV(FrozenEstimator(model)).fit(X[:40], Y[:40]),
+        lambda model: VotingClassifier([("a", FrozenEstimator(model)), ("gone", "drop")]).fit(X[:40], Y[:40]),
+        lambda model: StackingClassifier([("a", model)], cv="prefit").fit(X[:40], Y[:40]),
     ],
 )
 def test_a_frozen_model_is_not_bootstrapped_into_equal_members(wrap):
     frozen = wrap(KNeighborsClassifier().fit(X[:40], Y[:40]))
     query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap")
-    with pytest.raises(ValueError, match=r"a FrozenEstimator, which stays as it is.* this KNeighborsClassifier"):
+    with pytest.raises(ValueError, match=r"fitted anew.* FrozenEstimator.* (this KNeighbors|`cv` at None)"):
         query.select(frozen, POOL, 2, X_training=X[:40], y_training=Y[:40])
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
 from modAL.models import ActiveLearner
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -129,24 +132,43 @@ def test_a_learner_brings_the_weights_that_it_was_fitted_with(estimator, keyword
     np.testing.assert_array_equal(scores({}), scores({keyword: np.ones(N)}))  # weights of 1 are none
 
 
-def test_weights_of_the_last_teach_count():
-    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
-    learner = learner_with(LogisticRegression(), query, sample_weight=WEIGHT)
-    weight = np.append(WEIGHT, 5.0)
-    learner.teach(POOL[:1], Y[N : N + 1], sample_weight=weight)
-    learner.query(POOL, n_instances=3)
-    model = LogisticRegression().fit(X[: N + 1], Y[: N + 1], sample_weight=weight)
-    again = StochasticBatchQuery("bald", beta=1.0, random_state=0)
-    again.select(model, POOL, 3, X_training=X[: N + 1], y_training=Y[: N + 1], sample_weight=pd.Series(weight))
-    np.testing.assert_array_equal(query.scores_, again.scores_)
-
-
-def test_weights_of_a_fit_to_new_rows_alone_are_warned_of():
-    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
+@pytest.mark.parametrize("posterior", ["auto", "bootstrap"])
+@pytest.mark.parametrize("only_new", [True, False])
+def test_draws_are_of_the_rows_of_the_last_fit_and_of_their_weights(only_new, posterior):
+    rows = np.arange(N if only_new else 0, N + 20)
+    weight = np.where(Y[rows] == 1, 2.0, 1.0)
+    query, again = (StochasticBatchQuery("bald", posterior=posterior, random_state=0) for _ in range(2))
     learner = learner_with(LogisticRegression(), query)
+    learner.teach(X[N : N + 20], Y[N : N + 20], only_new=only_new, sample_weight=weight)
+    learner.query(POOL, n_instances=3)
+    model = LogisticRegression().fit(X[rows], Y[rows], sample_weight=weight)
+    given = {"X_training": X[rows], "y_training": Y[rows], "sample_weight": pd.Series(weight)}
+    again.select(model, POOL, 3, **given)
+    np.testing.assert_array_equal(query.scores_, again.scores_)
+    assert StoppingReport.from_learner(learner, POOL).labels == (len(rows),)
+
+
+def test_draws_are_of_all_rows_where_a_fit_goes_on_from_the_last_one():
+    query = StochasticBatchQuery("bald", beta=1.0, random_state=0)
+    learner = learner_with(LogisticRegression(warm_start=True), query)
     learner.teach(X[N : N + 20], Y[N : N + 20], only_new=True, sample_weight=np.full(20, 2.0))
     with pytest.warns(UserWarning, match="60 training rows.* last fitted with 20 weights.* counts? each row once"):
         learner.query(POOL, n_instances=3)
+
+
+@pytest.mark.parametrize("case", ["asked for", "not asked for", "not passed on"])
+def test_weights_go_where_metadata_routing_lets_them(case):
+    with config_context(enable_metadata_routing=True):
+        model = LogisticRegression().set_fit_request(sample_weight=case == "asked for")
+        ada = AdaBoostClassifier(model, n_estimators=2)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+        estimator = ada if case == "not passed on" else pipeline
+        assert weight_keyword(estimator) == ("sample_weight" if case == "asked for" else None)
+        bootstrap(estimator, FIRST, Y[:N], 2, np.random.default_rng(0), sample_weight=WEIGHT)
+        query = StochasticBatchQuery("entropy", posterior=estimator, random_state=0)
+        told = pytest.warns(UserWarning, match=r"unless a part asks .*set_fit_request")
+        with nullcontext() if case == "asked for" else told:
+            query.select(Means().fit(FIRST, Y[:N]), POOL, 2, **GIVEN, sample_weight=WEIGHT)
 
 
 @pytest.mark.parametrize("weight", [WEIGHT[:-1], -WEIGHT, np.zeros(N)])
