@@ -438,7 +438,7 @@ class Ledger:
         self.hashes.append(_unpacked(hashes, len(ids)))
         self.n_rows += len(ids)
         self.came |= came
-        self._vote("", list(came), list(came.values()), [-math.inf] * len(came))  # before all that is told
+        self._vote("", list(came), list(came.values()), itertools.repeat(-math.inf))  # before all that is told
 
     def _take_hashes(self, time: str, rows: list[int], hashes: str) -> None:
         self.hashes = [np.concatenate(self.hashes)]
@@ -457,8 +457,9 @@ class Ledger:
     def _take_tell(
         self, time: str, annotator: str, rows: list[int], labels: list[Any], whens: Sequence[float | None] = ()
     ) -> None:
-        _require(set(map(type, whens)) <= {float, type(None)}, "labels are given at times")
-        self._vote(annotator, rows, labels, [self.now if w is None else w for w in whens or [None] * len(rows)])
+        _require(set(map(type, whens)) <= {float, type(None)} and len(whens) in (0, len(rows)), "labels have times")
+        given = (self.now if when is None else when for when in whens) if whens else itertools.repeat(self.now)
+        self._vote(annotator, rows, labels, given)
         self._happened(Group("tell", time, annotator, rows, labels))
         self.order.update(dict.fromkeys(rows))
 
@@ -487,8 +488,8 @@ class Ledger:
         self.out.difference_update(rows)
         self.skipped.difference_update(rows)
 
-    def _vote(self, annotator: str, rows: list[int], labels: list[Any], whens: list[float]) -> None:
-        _require(len(labels) == len(rows) == len(whens), "each row has a label")
+    def _vote(self, annotator: str, rows: list[int], labels: list[Any], whens: Iterable[float]) -> None:
+        _require(len(labels) == len(rows), "each row has a label")
         _require(set(map(type, labels)) <= {str, int, float, bool}, "labels are texts, numbers or booleans")
         self._revoke(annotator, rows)
         votes = zip(whens, itertools.count(self.seen + 1), labels, strict=False)
