@@ -78,7 +78,7 @@ def _clear(folder: Path) -> None:
 def contents(path: str) -> bytes:
     """The bytes of a file, unpacked if its name ends in .gz."""
     content = Path(path).read_bytes()
-    if not path.lower().endswith(".gz"):
+    if not str(path).lower().endswith(".gz"):
         return content
     most = max(MOST_UNPACKED, TIMES * len(content))
     with gzip.open(io.BytesIO(content)) as file:

@@ -538,15 +538,15 @@ def test_models_that_take_numbers_as_labels_or_copy_lists_learn_and_guess_labels
     assert set(np.ravel(campaign.model().predict(frame[["age"]]))) <= {"yes", "no"}
 
 
-BOOSTING = [
-    ("xgboost", "XGBClassifier", {"n_estimators": 20, "enable_categorical": True}),
-    ("catboost", "CatBoostClassifier", {"iterations": 20, "cat_features": ["plan"], "allow_writing_files": False}),
-    ("lightgbm", "LGBMClassifier", {"n_estimators": 20, "min_child_samples": 3, "verbose": -1}),
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "kind", "options"), BOOSTING)
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        ("xgboost", "XGBClassifier", {"n_estimators": 20, "enable_categorical": True}),
+        ("catboost", "CatBoostClassifier", {"iterations": 20, "cat_features": ["plan"], "allow_writing_files": False}),
+        ("lightgbm", "LGBMClassifier", {"n_estimators": 20, "min_child_samples": 3, "verbose": -1}),
+    ],
+)
 def test_boosting_of_other_libraries_takes_text_labels_and_categories_without_a_warning(tmp_path, name, kind, options):
     model = getattr(pytest.importorskip(name), kind)(**options)
     frame = table(300)[["customer", "age", "plan", "churn"]].fillna({"age": 50, "plan": "none"})

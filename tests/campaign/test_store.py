@@ -396,8 +396,7 @@ def test_withdrawn_answers_of_an_export_come_back_when_they_are_given_anew(tmp_p
     export = [Answer(label, "a", "ann", when=1000.5), Answer(skip, None, "ann", True, when=1000.5)]
     campaign._take(export)
     campaign.withdraw([label, skip])
-    before = counts(campaign)
     assert campaign._take(export).n_left_out == 2
-    assert (counts(campaign).n_labels, counts(campaign).n_skipped) == (before.n_labels, 0)
+    assert counts(campaign).n_skipped == 0
     assert campaign._take([Answer(label, "a", "ann", when=1001.5)]).n_labels == 1
     assert campaign._take([export[1]], unasked=True).n_skipped == 1

@@ -202,6 +202,7 @@ def test_a_file_of_recheck_is_corrected_and_told(shell):
     told = shell("tell c.db again.xlsx").out
     assert "0 new labels, 1 corrected" in told
     assert "7 known already" in told
+    assert "tell the file of each by --annotator NAME: then none replaces another's" in told
     assert shell.counts()["n_labels"] == 30
 
 
@@ -578,15 +579,6 @@ def test_notes_that_nobody_hears_stop_no_command(shell, monkeypatch, gone):
     assert shell.counts()["n_labels"] == 4
 
 
-def test_a_second_file_without_a_name_says_how_both_are_kept(shell):
-    shell.start()
-    shell("ask c.db -n 4 -o a.csv")
-    ids = filled("a.csv", dict.fromkeys([f"{i:03d}" for i in range(N)], "yes"))
-    shell("tell c.db a.csv")
-    Path("b.csv").write_text("id,churn\n" + "".join(f"{id},no\n" for id in ids))
-    assert "tell the file of each by --annotator NAME" in shell("tell c.db b.csv").out
-
-
 def test_a_report_without_rows_has_no_cell_and_no_id(shell):
     frame = pool(code=[f"{i * 7919}.5" if i != 5 else "heavy" for i in range(N)])
     shell(f"{START} --model logistic --seed 0")
@@ -597,4 +589,3 @@ def test_a_report_without_rows_has_no_cell_and_no_id(shell):
     cells = [*frame["code"], "zwölf"]
     assert any(cell in with_rows for cell in cells)
     assert [cell for cell in cells if cell in without] == []
-    assert "<td>" in without
