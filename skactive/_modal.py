@@ -81,14 +81,9 @@ def repair_modal() -> None:
 
     Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
     inside modAL's own modules are replaced: what fails on current versions, what turns lists of mixed types into text,
-    what loses labels, and what forgets how the last fit was made: its keywords, such as weights, and its error, which
-    queries ask for. Labels of containers that modAL does not know, or of two of them, are joined; those with an index
-    go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Gaps in DataFrames
-    of rows are left to the estimator. Where modAL is not installed, or was repaired before, nothing happens.
-
-    See Also
-    --------
-    StochasticBatchQuery : Repairs modAL by itself when it is imported.
+    what loses labels, and what forgets how the last fit was made. Labels of any containers are joined; those with an
+    index go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Where modAL is
+    not installed, or was repaired before, nothing happens.
 
     Examples
     --------
@@ -139,13 +134,12 @@ def _replace(classes: tuple[type, ...], name: str, function: Any) -> None:
 
 def _checking(check: Any) -> Any:
     """The check of new data under scikit-learn's keyword, renamed in 1.6; gaps in a DataFrame are the estimator's."""
-    keyword = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check).parameters else "force_all_finite"
 
     def checked(X: Any, y: Any, *, force_all_finite: Any = True, **options: Any) -> Any:
         finite = False if hasattr(X, "iloc") else force_all_finite
         if isinstance(X, Mapping):  # no array, so that its length is all there is to check
             X = np.zeros((containers.count_rows(X), 1))
-        return check(X, y, **{keyword: finite}, **options)
+        return check(X, y, ensure_all_finite=finite, **options)
 
     return checked
 

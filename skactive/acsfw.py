@@ -5,7 +5,7 @@ Letters: K draws, N points, n of them, C classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,6 @@ class CoreSet:
         How many rows like it each row stands for, 0 or larger; 0 for rows that fill up the batch.
     n_informative : int
         Rows found by Frank-Wolfe steps; the others fill up the batch.
-
-    See Also
-    --------
-    acsfw.acs_fw : Returns it.
     """
 
     indices: Indices
@@ -67,15 +63,10 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     Steps end with the k-th distinct row, or once the residual is 1e-6 of v or 50 steps bring no new row: after a few
     times as many rows as there are draws. Then rows of the largest :math:`\sigma_n` fill up the batch, with a warning.
 
-    A weight says how many times a row's vector is counted in place of the pool's: a row that the model is nearly sure
-    of, of a short vector, can have a weight of hundreds. Weights need not sum to the number of rows;
-    :math:`\sum_n w_n \sigma_n` comes the closer to :math:`\sigma`, from below, the more steps there are. For the batch
-    to stand for the pool, train with the weights as ``sample_weight``.
-
-    Probabilities are floored at 1e-12 inside the logarithm, as one-hot draws would give log 0: a class that a draw
-    excludes costs it about 27 nats times the mean probability of that class.
-
-    Memory, and time a step, is n_points * n_draws float64.
+    A weight says how many times a row's vector is counted in place of the pool's; one of a short vector can have a
+    weight of hundreds. Weights need not sum to the number of rows. For the batch to stand for the pool, train with the
+    weights as ``sample_weight``. Probabilities are floored at 1e-12 inside the logarithm. Memory, and time a step, is
+    n_points * n_draws float64.
 
     Parameters
     ----------
@@ -87,10 +78,6 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     Returns
     -------
     CoreSet
-
-    See Also
-    --------
-    ACSFWQuery : The same for an estimator and a pool.
 
     References
     ----------
@@ -117,11 +104,9 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     return core
 
 
+@dataclass(eq=False, repr=False)
 class ACSFWQuery(BatchQuery):
-    """Buy a batch of labels that stands for the whole pool, by ACS-FW.
-
-    Draws from the posterior of the model are streamed over the pool, and a row is kept as one number a draw.
-    `acsfw.acs_fw` chooses among them.
+    """Buy a batch of labels that stands for the whole pool, by `acsfw.acs_fw`: one number a draw is kept of each row.
 
     Parameters
     ----------
@@ -132,10 +117,8 @@ class ACSFWQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        Norms of the rows' vectors; NaN for rows that were not looked at.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are norms of the rows' vectors.
     weights_, n_informative_
         The ``weights`` and ``n_informative`` of a `CoreSet`.
 
@@ -159,24 +142,14 @@ class ACSFWQuery(BatchQuery):
     (3,)
     """
 
-    def __init__(
-        self,
-        *,
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_draws = n_draws
-        self.posterior = posterior
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _: KW_ONLY
+    n_draws: int | None = None
+    posterior: Posterior = "auto"
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether the number of rows is known: then there is room for what is kept of each."""
@@ -198,7 +171,6 @@ class ACSFWQuery(BatchQuery):
         return Batch(core.indices, _norms(vectors_NK), attributes=attributes)
 
     def _vectors(self, pool: Pool, draws: PoolDraws) -> Floats:
-        """The vectors of the candidates of a pool, (n_candidates, n_draws)."""
         vectors_NK = np.empty((len(pool), draws.n_draws))
         for rows, chunk in draws.chunks(pool, "projecting", chunk_size=self.chunk_size, verbose=self.verbose):
             with explained("Projecting", rows, draws.model):
@@ -250,7 +222,6 @@ def _core_set(
 
 
 def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None:
-    """Fill up with the rows of the largest norms."""
     left = order[allowance.allowed[order]]
     for row in left[np.argsort(-norms_N[left], kind="stable")].tolist():
         if not allowance.n_left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,8 +39,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     weights of the last layer at the most probable label :math:`\hat y`. The first row is one of the largest norm. Every
     further one is drawn with probability proportional to its squared distance from the nearest row chosen so far.
 
-    Time is one pass over the arrays, and now and then another. Memory is a few numbers a row beside the arrays, which
-    are read in blocks; g, with n_classes * n_units numbers a row, is never formed.
+    Time is one pass over the arrays, and now and then another; g, n_classes * n_units numbers a row, is never formed.
 
     Parameters
     ----------
@@ -59,11 +59,6 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     ndarray of shape (k,), int64
         Distinct rows, in the order they were drawn. Once all rows left lie where chosen ones do, the rest is uniform,
         with a warning.
-
-    See Also
-    --------
-    BADGEQuery : The same for an estimator and a pool.
-    samplers.repulsive : Rows that keep apart, with scores of any kind.
 
     References
     ----------
@@ -85,6 +80,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     return _seed(points, Allowance(len(points), k), rng)
 
 
+@dataclass(eq=False, repr=False)
 class BADGEQuery(BatchQuery):
     """Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
 
@@ -108,10 +104,8 @@ class BADGEQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        Norms of the gradients of the last pool; NaN for rows that were not looked at.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are norms of the gradients.
 
     See Also
     --------
@@ -122,7 +116,7 @@ class BADGEQuery(BatchQuery):
     -----
     Probabilities come from ``predict_proba``: for `MCDropoutClassifier` that is the mean over its draws. They are kept
     for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers a row. Where
-    features of the pool are the embeddings, it is read in place: a memory map larger than the memory will do.
+    features of the pool are the embeddings, and all rows are candidates, it is read in place, as a memory map may be.
 
     Examples
     --------
@@ -137,20 +131,12 @@ class BADGEQuery(BatchQuery):
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
 
-    def __init__(
-        self,
-        embedding: Embedding = "auto",
-        *,
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.embedding = embedding
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    embedding: Embedding = "auto"
+    _: KW_ONLY
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether the number of rows is known: then there is room for what is kept of each."""
@@ -176,7 +162,6 @@ class BADGEQuery(BatchQuery):
 
 
 def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:
-    """Probabilities and embeddings of some rows of a pool."""
     probabilities, embeddings = represent(X)
     return probabilities, check_ran_a_layer(embeddings)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import numbers
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,7 +55,6 @@ __all__ = [
     "estimate_effects",
     "predict_effects",
     "sqrt_pehe",
-    "sqrt_pehe_scorer",
 ]
 
 Floats = NDArray[np.float64]
@@ -64,6 +63,7 @@ _OUTCOME_SCORES = [name for name, score in SCORES.items() if "outcomes" in getat
 _MOST_ROWS = 20_000  # that a propensity is fitted to: enough, and as many of a large pool as are copied
 
 
+@dataclass(eq=False, repr=False)
 class CausalBALDQuery(ScoringQuery):
     """Choose the rows whose outcomes say most about the effect of a treatment, by sampling from CausalBALD scores.
 
@@ -95,7 +95,7 @@ class CausalBALDQuery(ScoringQuery):
     See Also
     --------
     causal.estimate_effects : What the labels say about the effects.
-    causal.sqrt_pehe_scorer : Compares such queries where the effects are known.
+    causal.sqrt_pehe : Compares such queries where the effects are known.
     scores.mu_rho : The default score.
 
     References
@@ -127,36 +127,20 @@ class CausalBALDQuery(ScoringQuery):
         ),
     }
 
-    def __init__(
-        self,
-        score: CausalScore = "mu_rho",
-        sampler: Sampler = "power",
-        beta: float = 1.0,
-        *,
-        treatment: int | str | None = None,
-        propensity: Any = None,
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        epsilon: float = 0.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.score = score
-        self.sampler = sampler
-        self.beta = beta
-        self.treatment = treatment
-        self.propensity = propensity
-        self.n_draws = n_draws
-        self.posterior = posterior
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.epsilon = epsilon
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    score: CausalScore = "mu_rho"
+    sampler: Sampler = "power"
+    beta: float = 1.0
+    _: KW_ONLY
+    treatment: int | str | None = None
+    propensity: Any = None
+    n_draws: int | None = None
+    posterior: Posterior = "auto"
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    epsilon: float = 0.0
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether the pool can be read again: its treatments are looked at before its rows are scored."""
@@ -179,7 +163,6 @@ class CausalBALDQuery(ScoringQuery):
 def _fitted_propensity(
     propensity: Any, name: str, pool: Pool, position: int, rng: np.random.Generator
 ) -> Callable[[Any], Floats]:
-    """The probability of treatment 1 as a function of rows, by a classifier fitted to the pool."""
     if propensity is None:
         raise ValueError(f"`propensity` must be given for score={name!r}: a classifier, LogisticRegression() say.")
     rows = rng.choice(pool.n_points, min(pool.n_points, _MOST_ROWS), replace=False)
@@ -263,12 +246,8 @@ class EffectEstimate:
     Attributes
     ----------
     mean, low, high : ndarray of shape (n_points,), float64
-        Mean over draws, and the quantiles that the interval ends in, in the outcome's units. The interval is one of
-        the expected effect on rows like this; what happens to a single one has the noise of two outcomes on top.
-
-    See Also
-    --------
-    causal.estimate_effects : Returns it.
+        Mean over draws, and the quantiles that the interval ends in, in the outcome's units: of the expected effect on
+        rows like this, without the noise of outcomes.
     """
 
     mean: Floats
@@ -290,12 +269,6 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     Returns
     -------
     ndarray of shape (n_points,), float64
-        In the outcome's units.
-
-    See Also
-    --------
-    causal.estimate_effects : With intervals, from draws.
-    causal.sqrt_pehe : The error of such estimates.
 
     Examples
     --------
@@ -355,10 +328,6 @@ def estimate_effects(
     -------
     EffectEstimate
 
-    See Also
-    --------
-    causal.predict_effects : The estimate alone, from predictions.
-
     Examples
     --------
     >>> import numpy as np
@@ -399,15 +368,6 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
     ----------
     true_effects, effects : array-like of shape (n_points,)
 
-    Returns
-    -------
-    float
-
-    See Also
-    --------
-    causal.sqrt_pehe_scorer : The same as a scorer for experiments.
-    causal.predict_effects : The estimates.
-
     References
     ----------
     Hill (2011), Bayesian Nonparametric Modeling for Causal Inference, sec. 4.
@@ -424,49 +384,6 @@ def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
             f"`true_effects` and `effects` must have the same shape. Got {true_effects.shape} and {effects.shape}."
         )
     return float(np.sqrt(np.mean((effects - true_effects) ** 2)))
-
-
-def sqrt_pehe_scorer(effects: ArrayLike, treatment: int | str) -> Callable[..., float]:
-    """Minus `sqrt_pehe` of the effects that a model predicts, as a scorer for `run_experiment`: larger is better.
-
-    Parameters
-    ----------
-    effects : array-like of shape (n_points,)
-        True effect on each row of the X (or ``X_test``) that the experiment is given.
-    treatment : int or str
-        As in `predict_effects`.
-
-    Returns
-    -------
-    callable
-        ``scorer(estimator, X, y, *, rows)``.
-
-    See Also
-    --------
-    causal.sqrt_pehe : The error itself.
-    run_experiment : Takes it as ``scoring``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> from skactive import CausalBALDQuery, run_experiment
-    >>> from skactive.causal import sqrt_pehe_scorer
-    >>> from skactive.datasets import make_causal
-    >>> X, y, effects = make_causal(300, np.random.default_rng(0))
-    >>> queries = {sampler: CausalBALDQuery(sampler=sampler, treatment=-1) for sampler in ("power", "uniform")}
-    >>> options = {"n_initial": 20, "n_rounds": 1, "n_trials": 2, "random_state": 0}
-    >>> scoring = {"minus sqrt PEHE": sqrt_pehe_scorer(effects, treatment=-1)}
-    >>> run_experiment(RandomForestRegressor(20), queries, X, y, scoring=scoring, **options).score_names
-    ['minus sqrt PEHE']
-    """
-    return functools.partial(_minus_sqrt_pehe, effects=_finite("effects", effects), treatment=treatment)
-
-
-def _minus_sqrt_pehe(estimator: Any, X: Any, y: Any, *, rows: Any, effects: Floats, treatment: int | str) -> float:
-    if len(effects) <= max(rows):
-        raise ValueError(f"`effects` must have an effect for each row of X. Got {len(effects)}.")
-    return -sqrt_pehe(effects[rows], predict_effects(estimator, X, treatment))
 
 
 def _finite(name: str, effects: Any) -> Floats:

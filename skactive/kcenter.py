@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: differences stay in the cache
 
 
+@dataclass(eq=False, repr=False)
 class KCenterQuery(BatchQuery):
     """Choose rows that leave no row of the pool far from a labelled one, by greedy k-center on embeddings.
 
@@ -37,16 +39,10 @@ class KCenterQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        Distance from the nearest labelled row, before the batch; infinite where none is known.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are distances from the nearest labelled row, infinite where none is known.
     radius_ : float
         The largest distance of a candidate from the nearest row that is labelled or in the batch.
-
-    See Also
-    --------
-    BADGEQuery : Distances between gradients, which know of uncertainty.
 
     References
     ----------
@@ -67,20 +63,12 @@ class KCenterQuery(BatchQuery):
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
 
-    def __init__(
-        self,
-        embedding: Embedding = "auto",
-        *,
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.embedding = embedding
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.random_state = random_state
-        self.verbose = verbose
+    embedding: Embedding = "auto"
+    _: KW_ONLY
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether the number of rows is known: then there is room for what is kept of each."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -63,6 +64,7 @@ def _has_features(net: Any) -> bool:
     return has_method or isinstance(last, NeuralNet | nn.Module | MLPClassifier)
 
 
+@dataclass(eq=False, repr=False)
 class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     r"""Classify with a net of which only the last, linear layer is uncertain.
 
@@ -76,8 +78,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         Source of the features (n_points, n_units). None: the rows of X are features. Otherwise an estimator with a
         method ``embed(X)``, such as `MCDropoutClassifier`; a skorch net, a fitted torch module or an
         ``MLPClassifier``, whose features are the input of its last linear layer; or a Pipeline that ends in one of
-        these. A fitted net is used as it is. Any other is cloned and fitted to the same data at every ``fit``.
-        ``clone`` forgets fits, except those of torch modules; ``FrozenEstimator(net)`` keeps them.
+        these. A fitted net is used as it is (``clone`` keeps it as ``FrozenEstimator(net)``); any other is cloned and
+        fitted to the same data at every ``fit``.
     prior_precision : float or "scale", default="scale"
         Inverse variance of a weight under the prior. "scale" is a tenth of the mean squared norm of the labelled rows'
         features, and a tenth for biases: a prior variance of the logits of 20, whatever the width of the net.
@@ -107,8 +109,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The covariance is that of all weights while its matrices have at most 2^24 elements (128 MiB): C n² or (C F)²,
-    whichever is smaller, with n labelled rows, F features and C classes. Beyond that, classes count as uncorrelated.
+    Of many classes or features, classes count as uncorrelated: see the user guide on linear models.
 
     References
     ----------
@@ -138,20 +139,12 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         "n_draws": integer(),
     }
 
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        prior_precision: float | Literal["scale"] = "scale",
-        classes: ArrayLike | None = None,
-        n_draws: int = 100,
-        random_state: Any = None,
-    ) -> None:
-        self.net = net
-        self.prior_precision = prior_precision
-        self.classes = classes
-        self.n_draws = n_draws
-        self.random_state = random_state
+    net: Any = None
+    _: KW_ONLY
+    prior_precision: float | Literal["scale"] = "scale"
+    classes: ArrayLike | None = None
+    n_draws: int = 100
+    random_state: Any = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the net, unless it is fitted, and the distribution of the last layer: see `MCDropoutClassifier.fit`."""

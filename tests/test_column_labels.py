@@ -55,9 +55,9 @@ def test_surrogates_reports_and_testers_take_columns():
     learner = ActiveLearner(net(), X_training=X[:100], y_training=Y[:100])
     query = StochasticBatchQuery("std_dev", posterior=forest, random_state=0)
     assert len(query.select(learner, X[100:], 3)) == 3  # without scikit-learn's warning of a column
-    report = StoppingReport.from_learner(learner, X[100:], posterior=forest)
+    report = StoppingReport.from_learner(learner, X[100:])
     learner.teach(X[100:110], Y[100:110])
-    assert np.isfinite(StoppingReport.from_learner(learner, X[110:], report, posterior=forest).gains).all()
+    assert np.isfinite(StoppingReport.from_learner(learner, X[110:], report).gains).all()
     tester = ActiveTester(StochasticBatchQuery("std_dev", posterior=forest, epsilon=0.5), X[200:])
     tester.tell(Y[200:][tester.ask(learner.estimator, 30, X_training=X[:100], y_training=Y[:100])])
     assert tester.labels_.shape == (30,)

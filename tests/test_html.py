@@ -86,7 +86,7 @@ def test_summaries_show_the_cells_of_their_text_and_results_their_counts_and_the
         assert card(little).lines[0] == repr(little)
 
 
-def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
+def test_estimates_and_differences_show_the_numbers_of_their_texts():
     tester = ActiveTester(StochasticBatchQuery("entropy", epsilon=0.1, random_state=0), X)
     tester.tell(y[tester.ask(MODEL.fit(X[::5], y[::5]), 30)])
     models = [LogisticRegression(C=C, max_iter=1000).fit(X[::3], y[::3]) for C in (0.01, 1)]
@@ -95,7 +95,6 @@ def test_estimates_differences_and_measures_show_the_numbers_of_their_texts():
         "accuracy": RiskEstimate(0.875, 0.02, n_labelled=60, n_pool=1000, greater_is_better=True, largest_loss=1),
         "risk without a loss": estimate_risk([False] * 10, np.full(10, -np.log(100)), 100),
         "difference": tester.difference(*models),
-        "measure": tester.measure(models[0], "balanced_accuracy", random_state=0),
     }
     for name, estimate in estimates.items():
         _, row = card(estimate).tables[0][1]

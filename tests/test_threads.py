@@ -3,6 +3,7 @@
 import random
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch import nn
 from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery, sample_posterior
 from skactive._utils import randomness as global_random
 from skactive._utils.devices import one_thread, one_torch_thread
+from skactive._utils.validation import each_warning_once
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
@@ -159,3 +161,18 @@ def test_limits_of_threads_are_lifted_by_the_last_who_leaves():
         second.__exit__(None, None, None)
         assert numbers() == at_first
     torch.set_num_threads(before)
+
+
+def test_calls_that_end_in_the_order_in_which_they_began_hide_no_warning_afterwards(monkeypatch):
+    shown = []
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *more, **named: shown.append(str(message)))
+    first, second = each_warning_once(), each_warning_once()
+    first.__enter__()
+    second.__enter__()
+    for _ in range(2):
+        warnings.showwarning("inside", UserWarning, "a file", 1)
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    for _ in range(2):
+        warnings.showwarning("inside", UserWarning, "a file", 1)
+    assert shown == ["inside"] * 3

@@ -6,6 +6,7 @@ effects are large in some trials and small in others, are in units of the standa
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skactive import CausalBALDQuery
 from skactive._utils.statistics import Estimate, estimate
-from skactive.causal import sqrt_pehe_scorer
+from skactive.causal import predict_effects, sqrt_pehe
 from skactive.datasets import make_causal
 
 TITLE = "Causal effects: CausalBALD with power sampling, and its coldness"
@@ -118,10 +119,14 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
             n_initial=setting.n_initial,
             n_rounds=size.n_rounds,
             n_trials=size.n_trials,
-            scoring={"minus sqrt PEHE": sqrt_pehe_scorer(effects, treatment=-1)},
+            scoring={"minus sqrt PEHE": functools.partial(minus_sqrt_pehe, effects)},
         )
         found[name] = {"betas": size.betas, "means": study.means(result), "curves": study.curves(result)}
     return found
+
+
+def minus_sqrt_pehe(effects: np.ndarray, model: Any, X: Any, y: Any, *, rows: np.ndarray) -> float:
+    return -sqrt_pehe(effects[rows], predict_effects(model, X, treatment=-1))
 
 
 def _splits(n_rows: int, n_test: int, n_trials: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -221,7 +221,6 @@ def one_trial(places: study.Places, table: str, model: str, trial: int, n_rounds
             report,
             tolerance=TOLERANCE,
             patience=PATIENCE,
-            n_draws=20,
             random_state=trial,
             **given,
         )

@@ -34,12 +34,12 @@ from ._kinds import (
     library_of,
     with_names,
 )
-from ._readers import SOURCES, ArrowReader, is_arrow_stream
+from ._readers import SOURCES
 from ._readers import blocks as blocks
 
 KINDS += [
     *(Streams(), Lists(), Sparse(), TensorSets(), *(ReadInBlocks(*source) for source in SOURCES)),
-    *(Frames(), Tables(), ReadInBlocks(is_arrow_stream, ArrowReader), Dicts(), Arrays(), Others()),
+    *(Frames(), Tables(), Dicts(), Arrays(), Others()),
 ]
 
 _MAX_CHUNK_BYTES = 64 * 2**20
@@ -53,7 +53,6 @@ def prepare_pool(X: Any, name: str = "X_pool") -> Any:
 
 
 def holds_rows(X: Any) -> bool:
-    """Whether X is a container of rows."""
     try:
         kind_of(X).prepare(X, "X_pool")
     except TypeError:
@@ -236,7 +235,6 @@ def in_columns_of(X: Any, rows: Any, name: str) -> Any:
 
 
 def take_column(X: Any, position: int) -> NDArray[Any]:
-    """The values of one column."""
     return kind_of(X).column(X, position)
 
 
@@ -246,7 +244,6 @@ def set_column(X: Any, position: int, value: int) -> Any:
 
 
 def drop_column(X: Any, position: int) -> Any:
-    """The rows without a column: a copy."""
     return kind_of(X).with_column(X, position, [])
 
 

@@ -198,7 +198,6 @@ class Stream:
         return kind_of(read[0]).take(read[0], candidates)
 
     def whole(self) -> Any:
-        """All rows in one container, in memory."""
         pieces = list(self._pass(None))
         return _stacked(pieces) if pieces else self.like
 
@@ -350,7 +349,6 @@ class Stored(Source):
         return self.total
 
     def add(self, where: Where, rows: Any) -> None:
-        """Keep the next block."""
         self._blocks.append((where, count(rows), rows))
         self._in_memory += count(rows) * (kind_of(rows).bytes_per_row(rows) or _OF_UNKNOWN)
         if self._folder is not None:

@@ -32,8 +32,8 @@ class Arrays:
     """Whatever is indexed by rows, as arrays, tensors and memory maps are."""
 
     def holds(self, X: Any) -> bool:
-        """Whether X is a container of this kind."""
-        return hasattr(X, "shape") and hasattr(X, "__getitem__") and not _only_looks_like_rows(X)
+        is_indexed = hasattr(X, "shape") and hasattr(X, "__getitem__")
+        return is_indexed and not (_only_looks_like_rows(X) or hasattr(X, "__arrow_c_stream__"))
 
     def prepare(self, X: Any, name: str) -> Any:
         """The container in a form whose rows can be sliced; ``name`` is the parameter that it was given for."""
@@ -45,12 +45,10 @@ class Arrays:
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
     def count_columns(self, X: Any) -> int | None:
-        """Length of the second axis; None where there is none."""
         shape: tuple[Any, ...] = getattr(X, "shape", ())
         return int(shape[1]) if len(shape) > 1 else None
 
     def names(self, X: Any) -> list[Any] | None:
-        """Names of the columns, where columns have names."""
         return None
 
     def index(self, X: Any) -> Any:
@@ -71,13 +69,11 @@ class Arrays:
         return sys.modules["torch"].cat(parts) if hasattr(parts[0], "detach") else np.concatenate(parts)
 
     def keys(self, X: Any) -> list[Any]:
-        """What each row holds, in a form that is equal for equal rows of any container and any type of numbers."""
         rows = as_array(X) if hasattr(X, "dtype") else X
         is_table = getattr(getattr(rows, "dtype", None), "kind", "") in {*"biuf"}
         return _keys_of_table(rows) if is_table else [_key_of(row) for row in rows]
 
     def join(self, X: Any, more: Any) -> Any:
-        """These rows and, below them, more of the same kind."""
         if hasattr(X, "detach") and hasattr(more, "detach"):
             return self.stack([X, more])
         rows = as_array(X)
@@ -107,7 +103,6 @@ class Arrays:
         return np.shape(first) if isinstance(first, np.ndarray) else (), [type(first).__name__ if len(X) else None]
 
     def bytes_per_row(self, X: Any) -> float | None:
-        """What a row takes; None where it is texts or objects alone: names of files, say, of any size once read."""
         return _bytes_of(self.slice(X, 0, 1)) if self.count_rows(X) else 8.0
 
 
@@ -115,7 +110,10 @@ class Dicts(Arrays):
     """Arrays by name that share their first axis: a SliceDict of skorch, which other mappings become."""
 
     def holds(self, X: Any) -> bool:
-        return isinstance(X, Mapping) and all(_is_array(values) for values in X.values())
+        if not isinstance(X, Mapping):
+            return False
+        is_of_arrays = (getattr(v, "shape", ()) and hasattr(v, "dtype") and not hasattr(v, "iloc") for v in X.values())
+        return all(is_of_arrays)
 
     def prepare(self, X: Any, name: str) -> Any:
         from skorch.helper import SliceDict  # takes a moment to load
@@ -251,7 +249,6 @@ class Frames(Arrays):
         return X
 
     def types(self, X: Any) -> list[Any]:
-        """The types of the columns."""
         return list(X.dtypes) if hasattr(X, "columns") else [X.dtype]
 
     def layout(self, X: Any) -> tuple[Any, list[str | None]]:
@@ -341,7 +338,7 @@ class Others(Arrays):
         return True
 
     def prepare(self, X: Any, name: str) -> Any:
-        has_rows = hasattr(X, "__len__") and hasattr(X, "__getitem__")
+        has_rows = hasattr(X, "__len__") and hasattr(X, "__getitem__") and not hasattr(X, "__arrow_c_stream__")
         if isinstance(X, type | Sequence | Mapping) or not has_rows:
             raise no_rows_error(X, name)
         return X
@@ -399,10 +396,6 @@ def is_of_torch(X: Any, name: str) -> bool:
 
 def _only_looks_like_rows(X: Any) -> bool:
     return isinstance(X, type | memoryview) or library_of(X) in {"pyarrow", "dask"}
-
-
-def _is_array(values: Any) -> bool:
-    return bool(getattr(values, "shape", ())) and hasattr(values, "dtype") and not hasattr(values, "iloc")
 
 
 def _narwhal(X: Any) -> Any:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn import config_context, get_config
@@ -52,28 +51,22 @@ class Blocks:
 def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
     """Make a pool of blocks of rows that come from anywhere: a database, a generator, files of any format.
 
-    Blocks are read in order, one at a time, and their rows are counted on the way. A query that samples from scores
-    reads each of them once (the first twice, if it can be read again, to see that it stays the same). One that looks at
-    rows again, such as `BatchBALDQuery`, keeps them while it reads them, in a temporary folder if they take more than
-    64 MiB, and says so.
+    Blocks are read in order, one at a time, by a query that samples from scores each of them once (the first twice, if
+    it can be read again, to see that it stays the same). A query that looks at rows again, such as `BatchBALDQuery`,
+    keeps them, in a temporary folder if they take more than 64 MiB, and says so.
 
     Parameters
     ----------
     source : iterable of array-like, or callable
         Blocks of rows, each in a container that `StochasticBatchQuery.select` takes: arrays, DataFrames, tables of
-        Arrow, sparse arrays, lists of texts. All have the same columns and types, and any number of rows. A list or
-        another iterable that can be begun again can be a pool again. An iterator can be read once; so give a function
-        without parameters that returns a new one, where more than one query is to be asked. They are read in the
-        thread of the query.
+        Arrow, sparse arrays, lists of texts. All have the same columns and types, and any number of rows. An iterator
+        can be read once; so give a function without parameters that returns a new one, where more than one query is to
+        be asked.
 
     Returns
     -------
     Blocks
         A pool for ``select``, `skactive.query.score_pool` and ``learner.query``.
-
-    See Also
-    --------
-    StochasticBatchQuery.select : Takes it as ``X_pool``.
 
     Examples
     --------
@@ -153,33 +146,6 @@ class ArrowDataset(Source):
             if wanted is None or len(inside(wanted, start, length)):
                 yield from _frames(group.to_batches(schema=schema, **options), schema, start)
             start += length
-
-
-class ArrowReader(Source):
-    """What can be read once as a stream of Arrow: readers, scanners, and what other libraries offer as such."""
-
-    is_once = True
-    _read: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()  # readers without rows left, which would look empty
-
-    def __init__(self, X: Any, name: str) -> None:
-        self.X, self.name = X, type(X).__name__
-
-    def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
-        reader = self.X
-        if library_of(reader) == "pyarrow":  # others give a new stream whenever they are asked
-            if reader in self._read:
-                raise ValueError(
-                    f"this {self.name} was read before, and can be read once: make a new one, or give a dataset, of "
-                    "which rows can be read again"
-                )
-            self._read.add(reader)
-        if hasattr(reader, "scan_batches"):
-            return _frames(reader.to_batches(), reader.projected_schema)
-        if not hasattr(reader, "read_next_batch"):
-            import pyarrow
-
-            reader = pyarrow.RecordBatchReader.from_stream(reader)
-        return _frames(reader, reader.schema)
 
 
 def _frames(batches: Iterable[Any], schema: Any, start: int = 0) -> Iterator[tuple[int, Any]]:
@@ -385,10 +351,3 @@ SOURCES: list[tuple[Callable[[Any], bool], type[Source]]] = [
     (lambda X: library_of(X) == "polars" and hasattr(X, "collect_schema") and not hasattr(X, "shape"), PolarsPlan),
     (lambda X: library_of(X) == "pyarrow" and hasattr(X, "get_fragments"), ArrowDataset),
 ]
-
-
-def is_arrow_stream(X: Any) -> bool:
-    """Whether it is a reader or scanner of Arrow, or what another library offers as such, and no table."""
-    if library_of(X) == "pyarrow":
-        return hasattr(X, "read_next_batch") or hasattr(X, "scan_batches")
-    return hasattr(X, "__arrow_c_stream__") and not isinstance(X, type)

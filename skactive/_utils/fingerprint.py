@@ -30,9 +30,8 @@ _PLAIN = {bool, int, float, str, bytes, type(None)}
 def digest(value: Any) -> str:
     """A checksum of data, parameters and code; an error for what cannot be pickled, such as a lock.
 
-    Arrays, tables and tensors count by values and types, not by their layout in memory; estimators, queries among them,
-    by class and parameters without random states; functions and classes of the user's own by code, defaults, closure,
-    attributes and the globals that they name; anything else by what ``pickle`` would write.
+    Arrays, tables and tensors count by values and types; estimators by class and parameters without random states;
+    functions and classes of the user's own by code, defaults, closure, attributes and the globals that they name.
     """
     try:
         return _Hasher().hash(value)
@@ -176,7 +175,6 @@ _OF_PYTHON = re.compile("__.*__$|_abc_").match
 
 
 def _all_code(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function and of those defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -193,7 +191,6 @@ def _instructions(code: CodeType) -> list[Any]:
 
 
 def _globals(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
-    """Values of the global names in a function."""
     instructions = (instruction for code in codes for instruction in dis.get_instructions(code))
     names = {i.argval for i in instructions if i.opname in _READS_GLOBAL} & function.__globals__.keys()
     return {name: function.__globals__[name] for name in names}

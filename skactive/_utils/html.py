@@ -31,7 +31,6 @@ class Table:
 
 
 def card(title: str, tables: Sequence[Table], *, note: str = "") -> str:
-    """A title, tables below each other, and a note."""
     # Both classes keep MathJax out, of old notebooks and of new ones: a class may be called "$20-$30".
     inside = "".join(table.to_html() for table in tables if table.rows)
     above = f"<p><strong>{escape(title)}</strong></p>" if title else ""

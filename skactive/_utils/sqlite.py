@@ -81,7 +81,6 @@ class SqliteFile:
             raise self.damaged(report.splitlines()[-1])
 
     def damaged(self, what: str) -> Exception:
-        """The error for a damaged file."""
         return self.kind.error(f"{self} is damaged: {what}. {self.kind.after_damage} {self.kind.remedy}")
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,10 +66,6 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     -------
     BatchBALDResult
 
-    See Also
-    --------
-    BatchBALDQuery : The same for an estimator and a pool.
-
     References
     ----------
     Kirsch, van Amersfoort and Gal (2019), BatchBALD: Efficient and Diverse Batch Acquisition for Deep Bayesian Active
@@ -117,13 +114,12 @@ def _warn(result: BatchBALDResult, k: int, why: str) -> None:
     )
 
 
+@dataclass(eq=False, repr=False)
 class BatchBALDQuery(BatchQuery):
     """Buy a batch of labels that together say most about the model, by BatchBALD.
 
-    Draws from the posterior of the model are streamed over the pool for BALD scores, which bound what a row can add to
-    a batch. `batchbald.batchbald` chooses; draws are kept for as many rows as fit 256 MiB, and drawn again for others
-    when they could be the next. Draws that are no functions of the rows, such as those of dropout with a mask a row,
-    are refused: the information in several labels is then not defined.
+    Draws are streamed over the pool for BALD scores, which bound what a row can add to a batch; `batchbald.batchbald`
+    chooses. Draws are kept for as many rows as fit 256 MiB, and drawn again for others when they could be the next.
 
     Parameters
     ----------
@@ -136,10 +132,8 @@ class BatchBALDQuery(BatchQuery):
 
     Attributes
     ----------
-    scores_ : ndarray of shape (n_points,), float64
-        BALD scores, the information in each row by itself; NaN for rows that were not scored.
-    indices_ : ndarray of shape (n_instances,), int64
-        The last batch.
+    scores_, indices_, rng_
+        As in `query.BatchQuery`; scores are BALD, the information in each row by itself.
     gains_, gain_errors_, information_, ceiling_, n_informative_
         The ``gains``, ``standard_errors``, ``information``, ``ceiling`` and ``n_informative`` of a `BatchBALDResult`.
 
@@ -160,26 +154,15 @@ class BatchBALDQuery(BatchQuery):
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"max_outcomes": integer()}
 
-    def __init__(
-        self,
-        *,
-        n_draws: int | None = None,
-        max_outcomes: int = 10_000,
-        posterior: Posterior = "auto",
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_draws = n_draws
-        self.max_outcomes = max_outcomes
-        self.posterior = posterior
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _: KW_ONLY
+    n_draws: int | None = None
+    max_outcomes: int = 10_000
+    posterior: Posterior = "auto"
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates by BALD, and take rows greedily."""
@@ -203,7 +186,6 @@ class BatchBALDQuery(BatchQuery):
 
 
 def _draws_in_flight(pool: Pool, draws: PoolDraws, chunk_size: int | None) -> list[Tensor]:
-    """Draws of each row in flight, (n_draws, n_classes)."""
     found: list[Tensor] = []
     for rows, chunk in draws.chunks(pool.in_flight(), "rows in flight", chunk_size=chunk_size):
         with explained("Scoring", rows, draws.model):

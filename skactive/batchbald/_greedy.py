@@ -54,10 +54,6 @@ class BatchBALDResult:
         log n_draws, the most that any batch can carry.
     n_informative : int
         Rows taken for their gain; the others fill up the batch.
-
-    See Also
-    --------
-    batchbald.batchbald : Returns it.
     """
 
     indices: Indices

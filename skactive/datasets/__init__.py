@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from .._utils.randomness import check_rng
 from .._utils.types import TableName
-from .._utils.validation import as_array, import_optional, integer, number, one_of, real_array
+from .._utils.validation import as_array, integer, number, one_of, real_array
 
 __all__ = ["load_table", "make_causal", "make_repeated"]
 
@@ -47,10 +48,6 @@ def load_table(name: TableName) -> tuple[Any, NDArray[Any]]:
     Kuhn and Johnson (2013), Applied Predictive Modeling (hpc, by way of the R package modeldata).
     Horst, Hill and Gorman (2020), palmerpenguins.
 
-    See Also
-    --------
-    run_experiment : Compares queries on a table whose labels are known.
-
     Examples
     --------
     >>> from skactive.datasets import load_table
@@ -59,8 +56,7 @@ def load_table(name: TableName) -> tuple[Any, NDArray[Any]]:
     ((344, 6), ['Adelie', 'Chinstrap', 'Gentoo'])
     """
     one_of(TABLES).check("name", name)
-    pandas = import_optional("pandas", "load_table", "pandas")
-    table = pandas.read_csv(TABLES[name])
+    table = pd.read_csv(TABLES[name])
     return table.drop(columns="target"), table["target"].to_numpy(dtype=object)
 
 
@@ -73,10 +69,7 @@ def make_repeated(
 
     Parameters
     ----------
-    X : array-like of shape (n_points, ...)
-        Features; whole numbers become float64.
-    y : array-like of shape (n_points,)
-        Labels.
+    X, y : array-like of shape (n_points, ...) and (n_points,)
     repeats : int
         Copies of each row.
     noise_std : float
@@ -92,10 +85,6 @@ def make_repeated(
     References
     ----------
     Kirsch, van Amersfoort and Gal (2019), BatchBALD, sec. 4.1 (Repeated-MNIST).
-
-    See Also
-    --------
-    StochasticBatchQuery : With a ``diversity``, copies of a pick are not picked.
 
     Examples
     --------
@@ -140,10 +129,6 @@ def make_causal(n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Float
         Outcomes under that treatment.
     effects : ndarray of shape (n,)
         Effect of the treatment on the expected outcome of each row.
-
-    See Also
-    --------
-    causal.sqrt_pehe : The error of estimated effects.
 
     References
     ----------

@@ -65,12 +65,14 @@ class Checkpoint:
             for name, query in digests.items():
                 before = _read(file, connection, ["query", name]) or _added(connection, ["query", name], query)
                 _check_same(file, {name: before}, {name: query})
-        _warn_other_versions(file, begun["versions"])
+        before, now = begun["versions"], versions()
+        changed = [f"{name} {before.get(name)} (now {now[name]})" for name in now if now[name] != before.get(name)]
+        if changed:
+            warn(f"{file} was begun with {', '.join(changed)}: numbers may differ in the last digits or more.")
         experiment = digest([begun["settings"], entropy])
         return cls(file, entropy, experiment, dict(zip(queries, digests.values(), strict=True)), os.getpid())
 
     def rounds(self, query: str, trial: int) -> list[Round]:
-        """The finished rounds of a run."""
         rounds: list[Round] = []
         with self.file.reading() as connection:
             while found := self._read_round(connection, trial, query, len(rounds)):
@@ -117,7 +119,6 @@ class Checkpoint:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computes the numbers."""
     names = ("joblib", "modAL-python", "numpy", "scikit-learn", "scipy", "skorch", "torch")
     return {"python": platform.python_version(), "skactive": __version__} | {
         name: metadata.version(name) for name in names
@@ -135,14 +136,12 @@ def _digests(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _added(connection: Connection, key: list[Any], content: Any, part_of: str = "") -> Any:
-    """Add a record, and return its content."""
     name, text = json.dumps(key), json.dumps(content, separators=(",", ":"))
     connection.execute(_ADD, (name, text, checksum(part_of.encode(), name.encode(), text.encode())))
     return content
 
 
 def _read(file: SqliteFile, connection: Connection, key: list[Any], part_of: str = "") -> Any:
-    """The content of a record; None if there is none."""
     name = json.dumps(key)
     found = connection.execute(_ONE, (name,)).fetchone()
     if found is None:
@@ -160,9 +159,3 @@ def _check_same(file: SqliteFile, before: Mapping[str, Any], now: Mapping[str, A
                 f"{file} is of another experiment: its `{name}` was not the same. Give a new path, or the former "
                 "value. Functions and classes of your own count by their code and by what it uses."
             )
-
-
-def _warn_other_versions(file: SqliteFile, before: Mapping[str, str]) -> None:
-    changed = [f"{name} {before.get(name)} (now {now})" for name, now in versions().items() if now != before.get(name)]
-    if changed:
-        warn(f"{file} was begun with {', '.join(changed)}: numbers may differ in the last digits or more.")

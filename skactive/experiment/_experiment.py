@@ -40,12 +40,11 @@ def _is_by_trial(value: Any) -> bool:
     return value is None or (isinstance(value, Iterable) and not isinstance(value, str | bytes))
 
 
-def _is_part_or_count(value: Any) -> bool:
-    return value is None or (is_integer(value) and value >= 1) or (is_number(value) and 0 < value < 1)
-
-
 RULES: Rules = {
-    "test_size": Rule(_is_part_or_count, "None, a fraction between 0 and 1, or a number of rows"),
+    "test_size": Rule(
+        lambda v: v is None or (is_integer(v) and v >= 1) or (is_number(v) and 0 < v < 1),
+        "None, a fraction between 0 and 1, or a number of rows",
+    ),
     "splits": Rule(_is_by_trial, "None or a sequence with a pair (train, test) for each trial"),
     "n_initial": integer().or_none(),
     "initial": Rule(_is_by_trial, "None or a sequence with the positions of the first labels of each trial"),
@@ -86,11 +85,9 @@ def run_experiment(
     """Compare queries that acquire labels for the same model on the same data, over paired trials.
 
     A trial is a split, initial labels and seeds, the same for all queries. Every round queries modAL's
-    ``ActiveLearner``, adds the batch, and fits a new clone to all labels acquired so far; ``warm_start`` has no effect.
-    ``random_state`` sets every ``random_state`` in the estimator and the queries. For code without one (skorch nets,
-    ``np.random.choice``) the global generators of Python, numpy and torch are seeded during the call and restored
-    afterwards. So the numbers depend neither on ``n_jobs`` nor on the other queries, and the objects passed in never
-    change.
+    ``ActiveLearner``, adds the batch, and fits a new clone to all labels acquired so far. ``random_state`` sets every
+    ``random_state`` in the estimator and the queries, and the global generators of Python, numpy and torch during the
+    call. So the numbers depend neither on ``n_jobs`` nor on the other queries, and the objects passed in never change.
 
     Parameters
     ----------
@@ -101,11 +98,10 @@ def run_experiment(
         the pool, as modAL's strategies do. Those of this package choose each batch by a clone with a seed of its own;
         any other callable is copied for each run, and called as it is.
     X : array-like of shape (n_points, ...)
-        numpy array, DataFrame (strings and missing values are passed to the estimator as they are), sparse array or
-        list.
+        numpy array, DataFrame, which is passed to the estimator as it is, sparse array or list.
     y : array-like of shape (n_points,) or (n_points, 1)
         All labels; the model sees only those acquired. None may be missing. A Series is matched to the rows of a
-        DataFrame by its index; another index than theirs is refused. The second axis is kept for nets with one output.
+        DataFrame by its index. The second axis is kept for nets with one output.
     X_test, y_test : array-like, optional
         A separate test set; then all rows of X can be labelled.
     sample_weight : array-like of shape (n_points,), optional
@@ -115,10 +111,8 @@ def run_experiment(
     splits : sequence of (train, test), optional
         Positions of the training and test rows of each trial, such as the splits of any scikit-learn splitter, to keep
         related rows on one side.
-    n_initial : int, optional
-        Number of initial labels, chosen at random. Give this or ``initial``.
-    initial : sequence of array-like of int, optional
-        Positions of the initial labels in each trial.
+    n_initial, initial : int, or sequence of array-like of int
+        Number of initial labels, chosen at random, or their positions in each trial. Give one of them.
     stratify : bool, default=True
         For classifiers: keep the class proportions in the split, if each class has rows for both sides, and in the
         initial labels, which include each class at least once.
@@ -136,12 +130,11 @@ def run_experiment(
     random_state : int, Generator, RandomState or None, default=None
         The source of all seeds.
     n_jobs : int, optional
-        Number of runs at a time, in processes of one thread each. A run in this process uses one thread, too.
+        Number of runs at a time, in processes of one thread each.
     checkpoint : path, optional
         File to which each finished round is written before the next one starts, an SQLite database. After an
         interruption of any kind the same call continues from there, and gives the result of a run without interruption.
-        Queries, trials and rounds can be added later; any other change is an error, as far as it can be seen (see the
-        user guide). Reading it runs no code.
+        Queries, trials and rounds can be added later; any other change is an error (see the user guide).
     verbose : int, default=0
         If not 0, show a progress bar over runs.
 
@@ -230,7 +223,6 @@ def _as_text(value: Any) -> Any:
 
 
 def _check_queries(queries: Any) -> None:
-    """Check that queries have names and valid parameters, and can be called."""
     if not isinstance(queries, Mapping) or not queries or not all(isinstance(name, str) for name in queries):
         raise TypeError(f"`queries` must be a dict from names to queries, one or more. Got {queries!r} instead.")
     for name, query in queries.items():

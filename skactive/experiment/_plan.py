@@ -54,11 +54,11 @@ def plan_trials(
     Parameters are those of `run_experiment`, each by itself valid.
     """
     sides = None if splits is None else _checked_splits(splits, n_points, n_trials)
-    starts = None if initial is None else _checked_starts(initial, n_points, n_trials)
+    starts = None if initial is None else _check_by_trial("initial", initial, n_trials)
     n_test = 0 if has_test_set else _number_of_test_rows(0.25 if test_size is None else test_size, n_points)
     trials = []
     for t in range(n_trials):
-        start = None if starts is None else starts[t]
+        start = None if starts is None else check_positions(f"initial[{t}]", starts[t], n_points)
         train, test = sides[t] if sides else _split(n_points, start, strata, n_test, seed(entropy, _SPLIT, t))
         if start is None:
             _check_n_initial(n_initial, len(train), None if strata is None else np.unique(strata[train]))
@@ -82,11 +82,6 @@ def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Row
             raise ValueError(f"`splits` must have no row on both sides. Got row {common[0]} in trial {t}.")
         pairs.append((train, test))
     return pairs
-
-
-def _checked_starts(initial: Any, n_points: int, n_trials: int) -> list[Rows]:
-    starts = _check_by_trial("initial", initial, n_trials)
-    return [check_positions(f"initial[{t}]", rows, n_points) for t, rows in enumerate(starts)]
 
 
 def _split(
@@ -122,7 +117,6 @@ def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng
 
 
 def _number_of_test_rows(test_size: float, n_points: int) -> int:
-    """From a fraction of the rows, or their number."""
     n_test = int(test_size) if is_integer(test_size) else int(np.ceil(test_size * n_points))
     if n_test >= n_points:
         raise ValueError(
@@ -139,7 +133,6 @@ def _check_by_trial(name: str, values: list[Any], n_trials: int) -> list[Any]:
 
 
 def _check_n_initial(n_initial: int, n_train: int, classes: NDArray[Any] | None) -> None:
-    """Check that the first labels fit the training rows and, for stratified ones, the classes."""
     if n_initial > n_train:
         raise ValueError(f"`n_initial` must be at most the {n_train} rows that are not test rows. Got {n_initial}.")
     if classes is not None and n_initial < len(classes):

@@ -117,7 +117,6 @@ class ExperimentResult:
 
     @property
     def score_names(self) -> list[str]:
-        """Names of the scores."""
         return list(self.rounds[0].scores) if self.rounds else []
 
     def limits_of(self, score: str) -> Ends:
@@ -144,13 +143,7 @@ class ExperimentResult:
 
     @classmethod
     def from_json(cls, text: str) -> ExperimentResult:
-        """The result that `to_json` wrote.
-
-        Parameters
-        ----------
-        text : str
-            The JSON itself, not the name of a file.
-        """
+        """The result that `to_json` wrote, from the JSON itself and not from the name of a file."""
         try:
             parts = json.loads(text)
             rounds = tuple(map(Round.from_dict, parts["rounds"]))
@@ -189,8 +182,8 @@ class ExperimentResult:
               (Student's test, 80 % power, 5 % over all comparisons); infinite beyond 1,000.
 
             Intervals are Student's, 95 %, and not corrected; those of accuracies end at 0 and 1. They are too short for
-            few skewed values (see the user guide). A trial in which a run failed is left out for all queries, so that
-            none looks good because its bad trials failed; a query of which all runs failed is left out by itself.
+            few skewed values. A trial in which a run failed is left out for all queries; a query of which all runs
+            failed is left out by itself.
 
         References
         ----------
@@ -216,8 +209,7 @@ class ExperimentResult:
         reference : str, optional
             As in `summary`.
         level : float, optional
-            Score to reach. By default, in each trial, the highest that both the query and the reference reach. So no
-            trial is left out, and two equally good queries save 0 labels on average, whichever is the reference.
+            Score to reach. By default, in each trial, the highest that both the query and the reference reach.
 
         Returns
         -------
@@ -308,7 +300,6 @@ class _Curve:
 def _compare(
     score: str, query: str, runs: dict[str, dict[int, _Curve]], reference: str, level: float, limits: Ends
 ) -> dict[str, Any]:
-    """The row of a query in `ExperimentResult.summary`."""
     mine, theirs = runs[query], runs[reference]
     differences = [mine[t].mean - theirs[t].mean for t in mine if t in theirs] if query != reference else []
     labels = [n for n in (run.labels_to(level) for run in mine.values()) if not np.isnan(n)]
@@ -329,7 +320,6 @@ def _compare(
 def _savings(
     score: str, query: str, mine: dict[int, _Curve], theirs: dict[int, _Curve], level: float | None
 ) -> dict[str, Any]:
-    """The row of a query in `ExperimentResult.label_savings`."""
     saved = []
     for t in (t for t in mine if t in theirs):
         goal = min(max(mine[t].scores), max(theirs[t].scores)) if level is None else level

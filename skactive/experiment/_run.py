@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring, get_scorer_names
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .. import _modal as modal
 from .._utils import randomness as global_random
 from .._utils.devices import one_thread
@@ -50,20 +50,20 @@ class Data:
     @classmethod
     def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, sample_weight: Any = None) -> Data:
         """Data of the user, with labels in the shape that the estimator takes."""
-        X = chunks.prepare_pool(X, "X")
-        sample_weight = check_sample_weight(chunks.aligned(sample_weight, X, "sample_weight"), chunks.count_rows(X))
+        X = containers.prepare_pool(X, "X")
+        n_rows, sample_weight = containers.count_rows(X), containers.aligned(sample_weight, X, "sample_weight")
+        sample_weight = check_sample_weight(sample_weight, n_rows)
         if sample_weight is not None and weight_keyword(estimator) is None:
             raise ValueError(f"`sample_weight` must be None: `fit` of {type(estimator).__name__} takes no weights.")
-        y = labels_to_fit(estimator, check_labels_of(chunks.count_rows(X), chunks.aligned(y, X, "y")))
+        y = labels_to_fit(estimator, check_labels_of(n_rows, containers.aligned(y, X, "y")))
         if X_test is not None:
-            X_test = chunks.prepare_pool(X_test, "X_test")
-            y_test = check_labels_of(chunks.count_rows(X_test), chunks.aligned(y_test, X_test, "y_test"), "_test")
-            y_test = labels_to_fit(estimator, y_test)
+            X_test = containers.prepare_pool(X_test, "X_test")
+            y_test = containers.aligned(y_test, X_test, "y_test")
+            y_test = labels_to_fit(estimator, check_labels_of(containers.count_rows(X_test), y_test, "_test"))
         return cls(X, y, X_test, y_test, sample_weight)
 
     def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
-        """Features and labels of some rows."""
-        return chunks.take_rows(self.X, rows), self.y[rows]
+        return containers.take_rows(self.X, rows), self.y[rows]
 
     def test(self, rows: Rows | None) -> tuple[Any, NDArray[Any], Rows]:
         """Test set of a trial, and the positions of its rows in the caller's data."""
@@ -72,7 +72,6 @@ class Data:
         return *self.rows(rows), rows
 
     def weights(self, estimator: Any, rows: Rows) -> dict[str, Any]:
-        """Weights of some rows, as a keyword for the fit."""
         if self.sample_weight is None:
             return {}
         return {str(weight_keyword(estimator)): self.sample_weight[rows]}
@@ -97,7 +96,8 @@ def do_run(
 ) -> tuple[list[Round], Failure | None]:
     """All rounds of a query in a trial, finished ones included; each is on the disk before the next starts."""
     run = _Run(experiment, trial, name, query)
-    rounds = list(finished) if isinstance(query, BatchQuery) or run.is_complete(finished) else []
+    is_complete = len(finished) > 0 and not run.room(_labelled(finished), len(finished))
+    rounds = list(finished) if isinstance(query, BatchQuery) or is_complete else []
     new_rounds = run.rounds(rounds)
     with one_thread():
         while True:
@@ -133,12 +133,11 @@ class _Run:
     query: Any
 
     def rounds(self, finished: Sequence[Round]) -> Iterator[Round]:
-        """The rounds that are left."""
         number, labelled = len(finished), _labelled(finished)
         query, learner = self._new_query(0), None
-        if number and self._room(labelled, number):  # from a checkpoint
+        if number and self.room(labelled, number):  # from a checkpoint
             learner = self._fit(labelled, number - 1)[0]
-        while number == 0 or self._room(labelled, number):
+        while number == 0 or self.room(labelled, number):
             query = self._new_query(number) if isinstance(query, BatchQuery) else query
             batch, query_seconds = self._ask(query, learner, labelled, number) if number else (self.trial.initial, None)
             labelled = np.concatenate([labelled, batch])
@@ -155,9 +154,6 @@ class _Run:
             )
             number += 1
 
-    def is_complete(self, finished: Sequence[Round]) -> bool:
-        return len(finished) > 0 and not self._room(_labelled(finished), len(finished))
-
     def _new_query(self, number: int) -> Any:
         """A copy without a history. Its ``random_state`` is a seed of this round, and those of its parts follow."""
         if not hasattr(self.query, "get_params"):
@@ -166,7 +162,7 @@ class _Run:
         twin = seeded_clone(self.query, np.random.default_rng(seed))
         return twin.set_params(random_state=seed) if "random_state" in twin.get_params(deep=False) else twin
 
-    def _room(self, labelled: Rows, number: int) -> int:
+    def room(self, labelled: Rows, number: int) -> int:
         """How many labels this round acquires."""
         experiment, n_left = self.experiment, len(self.trial.train) - len(labelled)
         if experiment.n_rounds is not None and number > experiment.n_rounds:
@@ -191,7 +187,7 @@ class _Run:
         learner.query_strategy = strategy
         with global_random.seeded(self._seed(plan.QUERY, number)):
             start = time.perf_counter()
-            indices = learner.query(X_pool, n_instances=self._room(labelled, number))[0]
+            indices = learner.query(X_pool, n_instances=self.room(labelled, number))[0]
             seconds = time.perf_counter() - start
         return pool[indices], seconds
 
@@ -238,7 +234,6 @@ _SHARES = ("accuracy", "f1", "jaccard", "precision", "recall", "roc_auc")
 
 
 def shares_among(scorers: Mapping[str, Any], estimator: Any) -> list[str]:
-    """Names of the scores that are known to lie between 0 and 1."""
     known: list[Any] = [own_score] if task(estimator) == "classifier" else []
     known += [name for name in get_scorer_names() if any(part in name for part in _SHARES)]
     return [name for name, scorer in scorers.items() if scorer in known]

@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -43,12 +44,11 @@ _PATIENCE = 20
 _COUNT = integer()
 
 
-def _are_sizes(value: Any) -> bool:
-    return _COUNT.holds(value) or (isinstance(value, Sequence | np.ndarray) and all(map(_COUNT.holds, value)))
-
-
 RULES: Rules = {
-    "hidden_layer_sizes": Rule(_are_sizes, "a sequence of integers, each 1 or larger"),
+    "hidden_layer_sizes": Rule(
+        lambda v: _COUNT.holds(v) or (isinstance(v, Sequence | np.ndarray) and all(map(_COUNT.holds, v))),
+        "a sequence of integers, each 1 or larger",
+    ),
     "dropout": number(0, 1, ends="[)"),
     "activation": name_or_callable(ACTIVATIONS, what="a torch.nn.Module class"),
     "module": Rule(callable, "a torch.nn.Module class or instance, or a function that makes one").or_none(),
@@ -69,56 +69,36 @@ RULES: Rules = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class BaseMCDropout(BaseEstimator, ABC):
     """What the classifier and the regressor share: the net, its training and its draws."""
 
     rules: ClassVar[Rules] = RULES
-    _net_class: Any  # a skorch net
-    net_: Any
-    n_iter_: int
-    _rng: np.random.Generator  # of training that goes on
-    _mask_seed: list[int]  # of the model's own draws
+    _net_class: ClassVar[Any]  # a skorch net
+    net_: Any = field(init=False)
+    n_iter_: int = field(init=False)
+    _rng: np.random.Generator = field(init=False)  # of training that goes on
+    _mask_seed: list[int] = field(init=False)  # of the model's own draws
 
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (128, 128),
-        *,
-        dropout: float = 0.5,
-        activation: Activation | Callable[[], nn.Module] = "relu",
-        module: nn.Module | Callable[..., nn.Module] | None = None,
-        lr: float = 1e-3,
-        optimizer: Optimizer | Callable[..., torch.optim.Optimizer] = "adam",
-        weight_decay: float = 0.0,
-        batch_size: int = 64,
-        max_epochs: int = 200,
-        early_stopping: bool = False,
-        n_draws: int = 20,
-        warm_start: bool = False,
-        device: str | torch.device = "auto",
-        module_params: Mapping[str, Any] | None = None,
-        predict_batch_size: int = BLOCK,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.dropout = dropout
-        self.activation = activation
-        self.module = module
-        self.lr = lr
-        self.optimizer = optimizer
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.early_stopping = early_stopping
-        self.n_draws = n_draws
-        self.warm_start = warm_start
-        self.device = device
-        self.module_params = module_params
-        self.predict_batch_size = predict_batch_size
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    hidden_layer_sizes: int | Sequence[int] = (128, 128)
+    _: KW_ONLY
+    dropout: float = 0.5
+    activation: Activation | Callable[[], nn.Module] = "relu"
+    module: nn.Module | Callable[..., nn.Module] | None = None
+    lr: float = 1e-3
+    optimizer: Optimizer | Callable[..., torch.optim.Optimizer] = "adam"
+    weight_decay: float = 0.0
+    batch_size: int = 64
+    max_epochs: int = 200
+    early_stopping: bool = False
+    n_draws: int = 20
+    warm_start: bool = False
+    device: str | torch.device = "auto"
+    module_params: Mapping[str, Any] | None = None
+    predict_batch_size: int = BLOCK
+    random_state: Any = None
+    verbose: int = 0
+    callbacks: Sequence[Any] | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the net.

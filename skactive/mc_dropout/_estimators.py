@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._dropout import BLOCK
 from .._utils.devices import best_float
-from .._utils.types import Activation, ClassifierMixin, Optimizer, Output, RegressorMixin
+from .._utils.types import ClassifierMixin, Output, RegressorMixin
 from .._utils.validation import Rule, Rules, check_classes, float64_array, one_class_error, one_of
 from . import _training as training
 from ._base import RULES, BaseMCDropout
 from ._training import OUTPUTS, Data
 
 
+@dataclass(eq=False, repr=False)
 class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     """Classify with a neural net whose dropout masks are draws from an approximate posterior.
 
@@ -40,16 +39,10 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         A net of your own for float32 rows of any shape, images (channels, height, width) included. A class or function
         is called with ``module_params``, and with ``n_features_in`` (columns or channels) and ``n_outputs`` (number of
         classes) where its signature has these names. A copy of an instance is trained on from its weights.
-    lr : float, default=1e-3
-        Learning rate.
-    optimizer : str or class, default="adam"
-        "adam", "adamw", "sgd" (momentum 0.9), or a torch.optim.Optimizer class.
-    weight_decay : float, default=0.0
-        Weight decay, as the optimizer understands it.
-    batch_size : int, default=64
-        Rows of a training step; -1 is all rows. A last batch of one row joins the batch before it.
-    max_epochs : int, default=200
-        Passes over the training data.
+    optimizer, lr, weight_decay : str or class, default="adam"; float, default=1e-3; float, default=0.0
+        "adam", "adamw", "sgd" (momentum 0.9), or a torch.optim.Optimizer class; its learning rate and weight decay.
+    batch_size, max_epochs : int, default=64; int, default=200
+        Rows of a training step, -1 for all (a last batch of one row joins the batch before it); passes over the data.
     early_stopping : bool, default=False
         Hold out a fifth of the rows, in the proportions of the classes, stop when their loss has not improved for 20
         epochs, and keep the best weights. Below 10 rows: no early stopping, and a warning.
@@ -121,56 +114,12 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         "output": one_of(OUTPUTS),
     }
     _net_class = training.ClassifierNet
-    classes_: NDArray[Any]
+    classes_: NDArray[Any] = field(init=False)
 
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (128, 128),
-        *,
-        dropout: float = 0.5,
-        activation: Activation | Callable[[], nn.Module] = "relu",
-        module: nn.Module | Callable[..., nn.Module] | None = None,
-        lr: float = 1e-3,
-        optimizer: Optimizer | Callable[..., torch.optim.Optimizer] = "adam",
-        weight_decay: float = 0.0,
-        batch_size: int = 64,
-        max_epochs: int = 200,
-        early_stopping: bool = False,
-        n_draws: int = 20,
-        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        warm_start: bool = False,
-        device: str | torch.device = "auto",
-        classes: ArrayLike | None = None,
-        module_params: Mapping[str, Any] | None = None,
-        output: Output = "logits",
-        predict_batch_size: int = BLOCK,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        super().__init__(
-            hidden_layer_sizes,
-            dropout=dropout,
-            activation=activation,
-            module=module,
-            lr=lr,
-            optimizer=optimizer,
-            weight_decay=weight_decay,
-            batch_size=batch_size,
-            max_epochs=max_epochs,
-            early_stopping=early_stopping,
-            n_draws=n_draws,
-            warm_start=warm_start,
-            device=device,
-            module_params=module_params,
-            predict_batch_size=predict_batch_size,
-            random_state=random_state,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
-        self.class_weight = class_weight
-        self.classes = classes
-        self.output = output
+    _: KW_ONLY
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+    classes: ArrayLike | None = None
+    output: Output = "logits"
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -282,10 +231,8 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
 
     Attributes
     ----------
-    net_ : skorch.NeuralNetRegressor
-        The trained net, which predicts standardised targets.
-    n_features_in_, feature_names_in_, n_iter_
-        As in `MCDropoutClassifier`.
+    net_, n_features_in_, feature_names_in_, n_iter_
+        As in `MCDropoutClassifier`; the net predicts standardised targets.
 
     See Also
     --------

@@ -76,7 +76,6 @@ def module_of_user(source: Any, params: Mapping[str, Any] | None, n_features_in:
 
 
 def try_module(module: nn.Module, x: Tensor) -> Tensor:
-    """Outputs (n_rows, n_columns) in evaluation mode; errors name the parameter."""
     try:
         with torch.no_grad():
             outputs = module.eval()(x.clone())
@@ -98,7 +97,8 @@ def probabilities(outputs: Tensor, output: str) -> Tensor:
     """Probabilities of all classes, on the last axis, from what a module returned."""
     outputs = _two_columns(outputs.unsqueeze(-1) if outputs.ndim == 1 else outputs, output)
     if output == "logits":
-        return _softmax(outputs)
+        # Over a short last axis torch is ten times slower than over the axis before it.
+        return outputs.mT.softmax(-2).mT if outputs.shape[-1] <= 32 else outputs.softmax(-1)
     return outputs.exp() if output == "log_probabilities" else outputs
 
 
@@ -114,11 +114,6 @@ def _two_columns(outputs: Tensor, output: str) -> Tensor:
         # log(1 - p) from log p; expm1 keeps its digits where p is near 0, and the clamp keeps it finite at p = 1
         other = torch.log(-torch.expm1(outputs.clamp(max=-1e-7)))
     return torch.cat([other, outputs], dim=-1)
-
-
-def _softmax(outputs: Tensor) -> Tensor:
-    # Over a short last axis torch is ten times slower than over the axis before it.
-    return outputs.mT.softmax(-2).mT if outputs.shape[-1] <= 32 else outputs.softmax(-1)
 
 
 class CrossEntropy(nn.Module):
@@ -145,7 +140,6 @@ class SquaredError(nn.Module):
 
 
 def check_declared(outputs: Tensor, output: str) -> None:
-    """Check that a module returns what the parameter `output` declares."""
     if output == "logits":
         if outputs.shape[1] > 1 and _are_probabilities(outputs, 1e-6):
             raise ValueError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +12,6 @@ from sklearn.decomposition import PCA
 
 from .._utils.validation import check_positions
 from . import _drawing as drawing
-from ._curves import check_query_names
-
-if TYPE_CHECKING:
-    from ..experiment import ExperimentResult
 
 Floats = NDArray[np.float64]
 
@@ -34,16 +30,14 @@ _BATCH: dict[str, Any] = {
 class BatchDisplay:
     """Where batches are: the pool, the labelled rows and the batch in two dimensions, a panel for each query.
 
-    Use `from_batches` or `from_result`; parameters are kept as attributes.
+    Use `from_batches`; parameters are kept as attributes.
 
     Parameters
     ----------
     coordinates : array-like of shape (n_points, 2)
         Where to draw each row.
-    batches : dict of str to array-like of int
-        Positions of the rows of a batch, by query.
-    labelled : dict of str to array-like of int
-        Positions of the rows labelled before, by query.
+    batches, labelled : dict of str to array-like of int
+        Positions of the rows of a batch, and of those labelled before, by query.
     scores : array-like of shape (n_points,), optional
         Shades of the rows; NaN are not drawn.
     axis_names : (str, str), default=("first coordinate", "second coordinate")
@@ -59,10 +53,6 @@ class BatchDisplay:
         Points, by query.
     legend_ : matplotlib.legend.Legend
     colorbar_ : matplotlib.colorbar.Colorbar or None
-
-    See Also
-    --------
-    LearningCurveDisplay : How good models are with the batches.
 
     Examples
     --------
@@ -112,6 +102,8 @@ class BatchDisplay:
         **kwargs
             For ``ax.scatter`` of the batch.
         """
+        if not batches:
+            raise ValueError("`batches` must hold one batch or more, by name. Got none.")
         coordinates, axis_names = _place(X, coordinates)
         n_points = len(coordinates)
         return cls(
@@ -121,44 +113,6 @@ class BatchDisplay:
             scores=scores,
             axis_names=axis_names,
             score_name=score_name,
-        ).plot(ax, **kwargs)
-
-    @classmethod
-    def from_result(
-        cls,
-        result: ExperimentResult,
-        X: Any,
-        *,
-        round: int = 1,
-        trial: int = 0,
-        queries: Sequence[str] | None = None,
-        coordinates: ArrayLike | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> BatchDisplay:
-        """Plot what each query of an experiment bought in a round, and return the display.
-
-        Parameters
-        ----------
-        result : ExperimentResult
-        X : array-like of shape (n_points, ...)
-            As passed to `run_experiment`.
-        round : int, default=1
-            The number of the batch, from 1; rows bought before it are shown as labelled.
-        trial : int, default=0
-        queries : sequence of str, optional
-            Names of queries; by default all.
-        coordinates, ax, **kwargs
-            As in `from_batches`.
-        """
-        names = check_query_names(queries, result.queries)
-        bought = {query: _bought(result, query, trial, round) for query in names}
-        coordinates, axis_names = _place(X, coordinates)
-        return cls(
-            coordinates=coordinates,
-            batches={q: check_positions("result", b[-1], len(coordinates)) for q, b in bought.items()},
-            labelled={q: np.concatenate(b[:-1]) for q, b in bought.items()},
-            axis_names=axis_names,
         ).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> BatchDisplay:
@@ -186,7 +140,6 @@ class BatchDisplay:
 
 
 def _place(X: Any, coordinates: ArrayLike | None) -> tuple[Floats, tuple[str, str]]:
-    """Where to draw the rows of X, and names of the axes."""
     if coordinates is not None:
         where = np.asarray(coordinates, dtype=np.float64)
         if where.ndim != 2 or where.shape[1] != 2:
@@ -197,13 +150,3 @@ def _place(X: Any, coordinates: ArrayLike | None) -> tuple[Floats, tuple[str, st
     projected = pca.fit_transform(flat)
     first, second = (f"PC {i + 1} ({100 * pca.explained_variance_ratio_[i]:.0f} % of variance)" for i in (0, 1))
     return projected, (first, second)
-
-
-def _bought(result: ExperimentResult, query: str, trial: int, number: int) -> list[NDArray[np.int64]]:
-    """First labels and batches of a run, up to a round."""
-    batches = {r.round: r.indices for r in result.rounds if (r.query, r.trial) == (query, trial)}
-    if number == 0 or number not in batches:
-        raise ValueError(
-            f"`trial` and `round` must be those of a batch of {query!r}, rounds from 1. Got {trial!r}, {number!r}."
-        )
-    return [np.array(batches[i]) for i in range(number + 1)]

@@ -46,11 +46,6 @@ class LearningCurveDisplay:
         Student's t intervals of the mean; None for a single trial.
     legend_ : matplotlib.legend.Legend
 
-    See Also
-    --------
-    plotting.PairedDifferenceDisplay : Which query is better.
-    run_experiment : Makes the result.
-
     Examples
     --------
     >>> from skactive import LearningCurveDisplay
@@ -113,30 +108,23 @@ class LearningCurveDisplay:
 class PairedDifferenceDisplay:
     """How much better each query is than a reference: differences within trials, their mean in a 95 % band.
 
-    What all queries of a trial share (split, first labels, seeds) cancels in a difference, so these bands are narrower
-    than those of the curves. A band that excludes 0 is a significant paired t-test (5 %) at that number of labels, not
-    corrected for several tests. Use `from_result`; parameters are kept as attributes.
+    What all queries of a trial share cancels in a difference, so these bands are narrower than those of the curves. A
+    band that excludes 0 is a significant paired t-test (5 %) at that number of labels, not corrected for several tests.
+    Use `from_result`; parameters are kept as attributes.
 
     Parameters
     ----------
-    n_labelled : dict of str to array-like of shape (n_evaluations,)
-        Number of labels at each evaluation, by query.
+    n_labelled, score_name, order, limits
+        As in `LearningCurveDisplay`.
     differences : dict of str to array-like of shape (n_trials, n_evaluations)
         Score minus that of the reference with as many labels in the same trial, by query.
     reference : str
-    score_name, order, limits
-        As in `LearningCurveDisplay`.
 
     Attributes
     ----------
     ax_, figure_, lines_, bands_, legend_
         As in `LearningCurveDisplay`.
     zero_line_ : matplotlib.lines.Line2D
-
-    See Also
-    --------
-    LearningCurveDisplay : The scores themselves.
-    ExperimentResult : Its ``summary`` has the numbers.
 
     Examples
     --------
@@ -204,7 +192,6 @@ class PairedDifferenceDisplay:
 
 
 def check_query_names(queries: Any, names: Sequence[str]) -> list[str]:
-    """Names of queries of a result, by default all."""
     chosen = list(names) if queries is None else [queries] if isinstance(queries, str) else list(queries)
     unknown = [query for query in chosen if query not in names]
     if unknown or not chosen:
@@ -215,7 +202,6 @@ def check_query_names(queries: Any, names: Sequence[str]) -> list[str]:
 def _finished_runs(
     result: ExperimentResult, scoring: str | None, queries: Sequence[str] | None
 ) -> tuple[str, dict[str, dict[int, Run]]]:
-    """The name of the score, and the runs that finished, by query and trial."""
     scoring = scoring or next(iter(result.score_names), "")
     if scoring not in result.score_names:
         raise ValueError(f"`scoring` must be one of the scores of the result, {result.score_names}. Got {scoring!r}.")
@@ -234,7 +220,6 @@ def _finished_runs(
 
 
 def _within_trials(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:
-    """Scores minus those of the reference, for each trial that both finished."""
     return [
         {n: score - theirs[trial][n] for n, score in run.items() if n in theirs[trial]}
         for trial, run in mine.items()

@@ -62,18 +62,12 @@ class Canvas:
             ax.tick_params(axis="y", labelleft=i % n_columns == 0)
 
     def legend(self, handles: Sequence[Any], title: str | None = None) -> Any:
-        """Draw the legend above all panels if the figure is ours, else at the bottom of the last axes."""
+        """Draw the legend above all panels if the figure is ours, else in the last axes."""
         look: dict[str, Any] = {"handles": handles, "title": title, "title_fontsize": "small", "fontsize": "small"}
         look["handlelength"] = 2.8  # long enough for the dashes to be told apart
         if self.ours:
-            return self.figure.legend(
-                **look, loc="outside upper center", ncols=_columns(handles, _WIDTH), frameon=False
-            )
-        ax = self.axes[-1]
-        width = ax.get_window_extent().width / self.figure.dpi
-        legend = ax.legend(**look, loc="lower center", ncols=_columns(handles, width), framealpha=0.95)
-        _make_room_below(ax, legend)
-        return legend
+            return self.figure.legend(**look, loc="outside upper center", ncols=_columns(handles), frameon=False)
+        return self.axes[-1].legend(**look, loc="best", framealpha=0.95)
 
 
 def _given_axes(ax: Any, n: int) -> NDArray[Any]:
@@ -95,18 +89,12 @@ def _new_axes(n: int, height: float, shared: Mapping[str, Any]) -> NDArray[Any]:
     return axes.flat[:n]
 
 
-def _columns(handles: Sequence[Any], width: float) -> int:
-    """Columns of a legend of this width in inches: as few rows as fit, of equal length."""
+def _columns(handles: Sequence[Any]) -> int:
+    """Columns of a legend of a figure of ours: as few rows as fit, of equal length."""
     longest = max((len(handle.get_label()) for handle in handles), default=0)
-    room = max(1, int(width / (0.65 + 0.07 * longest)))  # a line and its gaps, a letter
+    room = max(1, int(_WIDTH / (0.65 + 0.07 * longest)))  # a line and its gaps, a letter
     n_rows = -(-len(handles) // room)
     return -(-len(handles) // n_rows) if n_rows else 1
-
-
-def _make_room_below(ax: Any, legend: Any) -> None:
-    part = min(0.6, legend.get_window_extent().height / ax.get_window_extent().height + 0.04)
-    below = ax.transAxes.transform((0, -part / (1 - part)))
-    ax.set_ylim(bottom=ax.transData.inverted().transform(below)[1])
 
 
 def draw_curves(
@@ -146,7 +134,6 @@ def _draw_curve(ax: Any, x: NDArray[Any], by_trial: NDArray[Any], limits: Ends, 
 
 
 def draw_band(ax: Any, x: NDArray[Any], mean: Any, low: Any, high: Any, **look: Any) -> tuple[Any, Any]:
-    """A line in its band, which is None without ends."""
     look = {"markevery": max(1, len(x) // _N_MARKERS), "markersize": 4, "linewidth": 1.6, **look}
     (line,) = ax.plot(x, mean, **look)
     if np.isnan(low).all():
@@ -166,7 +153,6 @@ def _limit_to(ax: Any, values: NDArray[np.float64], level: float | None) -> None
 
 
 def describe_trials(by_trial: Iterable[Any]) -> str:
-    """Heading of a legend of curves over trials."""
     n_trials = [len(values) for values in by_trial]
     fewest, most = min(n_trials, default=1), max(n_trials, default=1)
     if most == 1:

@@ -78,14 +78,11 @@ def of_trees(forest: Any, trees: Sequence[Any], method: str, X: Any) -> NDArray[
 
     The forest's own methods read Python's warning filters, which another thread may be changing at that moment.
     """
-    X = _plain_float32(check_features(forest, X))
+    X = check_features(forest, X)
+    # Trees were fitted to float32 without feature names, and warn if they get any.
+    X = X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
     with joblib.parallel_config("threading"):
         return np.stack(joblib.Parallel(n_jobs=forest.n_jobs)(joblib.delayed(getattr(t, method))(X) for t in trees))
-
-
-def _plain_float32(X: Any) -> Any:
-    """Trees were fitted to float32 without feature names, and warn if they get any."""
-    return X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
 
 
 @source.register(BaggingClassifier | BaggingRegressor)
@@ -134,16 +131,13 @@ def _repeated_by_weight(voting: Any) -> list[Any]:
 def _calibrated(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
     members = estimator.calibrated_classifiers_
-    if len(members) == 1 and _can_calibrate_draws(members[0]):
+    # Calibrations of decision functions are none of probabilities, which draws are.
+    is_of_draws = has_source(innermost(members[0].estimator)) and not hasattr(members[0].estimator, "decision_function")
+    if len(members) == 1 and is_of_draws:
         predict_draws = sample_posterior(members[0].estimator, n_draws, rng)
         return Composed(predict_draws, after=partial(_calibrated_draws, members[0]))
     chosen = choose_members(members, n_draws, rng)
     return lambda X: np.stack([member.predict_proba(X) for member in chosen])
-
-
-def _can_calibrate_draws(member: Any) -> bool:
-    """Whether the calibration is one of probabilities, which draws are, and not of values of a decision function."""
-    return has_source(innermost(member.estimator)) and not hasattr(member.estimator, "decision_function")
 
 
 class _Given(ClassifierMixin, BaseEstimator):
@@ -229,7 +223,7 @@ def bootstrap(
     X : array-like of shape (n_labelled, ...)
         Training data.
     y : array-like of shape (n_labelled,) or (n_labelled, 1)
-        Labels. Classes are resampled one by one, so every member knows all of them.
+        Labels. Classes are resampled one by one, so that every member knows all of them; BALD is smaller for this.
     n_draws : int or None
         Number of members; None is 20.
     rng : numpy.random.Generator
@@ -244,16 +238,6 @@ def bootstrap(
     -------
     predict_draws : callable
         As of `sample_posterior`; columns in the order of the estimator's ``classes_`` (sorted labels, if it has none).
-
-    See Also
-    --------
-    sample_posterior : The model's own draws.
-    posterior.check_posterior : Checks draws of your own.
-
-    Notes
-    -----
-    As classes are resampled one by one, their frequencies do not vary between draws: BALD ranks rows as with other
-    bootstraps, but is smaller, and should not be read as nats.
 
     References
     ----------
@@ -336,19 +320,14 @@ def _resample(
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of])
         return np.bincount(rows, minlength=n_rows), None
     counts, unit = np.zeros(n_rows, dtype=np.int64), np.ones(n_rows)
-    draws_per_weight = _draws_per_weight(weight, most)
+    # One, so that a row of weight 3 counts as three; more if weights are tiny, for at least one draw a row.
+    draws_per_weight = min(max(1.0, np.count_nonzero(weight) / weight.sum()), most / weight.sum())
     for rows in rows_of:
         total = weight[rows].sum()
         if total > 0:
             n = max(1, round(draws_per_weight * total))
             counts[rows], unit[rows] = rng.multinomial(n, weight[rows] / total), total / n
     return counts, unit
-
-
-def _draws_per_weight(weight: Floats, most: float) -> float:
-    """One, so that a row of weight 3 counts as three; more if weights are tiny, for at least one draw a row."""
-    total = float(weight.sum())
-    return min(max(1.0, np.count_nonzero(weight) / total), most / total)
 
 
 def _of_rows(value: Any, rows: Indices, n_rows: int) -> Any:

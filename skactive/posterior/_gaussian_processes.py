@@ -6,13 +6,9 @@ A draw is a function of the prior plus what the data add to it (pathwise conditi
 
 Each row's deviation from the mean is scaled to the variance that the fitted model knows for it, so that scores of
 single rows are exact up to the number of draws, given the Laplace approximation of a classifier. Correlations of two
-rows (for BatchBALD) depend on the kernel:
-
-* RBF, Matern (nu of 1/2 or more), RationalQuadratic, ExpSineSquared of a single column, DotProduct, constants, and
-  sums, products and whole powers of these: random Fourier features (Rahimi and Recht 2007), off by 0.3 at most.
-* any other kernel, also of texts or graphs: the prior at the training rows is exact; what they do not determine at
-  another row is drawn for this row independently, from a seed made of the row's content (the FITC approximation,
-  Quiñonero-Candela and Rasmussen 2005). Far from the training rows, rows that are alike count as independent.
+rows (for BatchBALD) are off by 0.3 at most: draws of the prior are made of random Fourier features (Rahimi and Recht
+2007). These are known for RBF, Matern (nu of 1/2 or more), RationalQuadratic, ExpSineSquared of a single column,
+DotProduct, constants, and sums, products and whole powers of these; other kernels have no draws.
 
 White noise belongs to the labels and not to the function. Letters in names: K draws, C classes, n training rows,
 b rows of a block, F features, D columns.
@@ -20,17 +16,15 @@ b rows of a block, F features, D columns.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, eigh
-from scipy.special import log_expit, log_ndtr, softmax
+from scipy.linalg import cho_solve
+from scipy.special import log_expit, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -47,7 +41,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils.validation import check_n_draws, several_outputs_error
+from .._utils.validation import NoPosteriorError, check_n_draws, several_outputs_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
 
 Floats = NDArray[np.float64]
@@ -55,7 +49,7 @@ Floats = NDArray[np.float64]
 # A correlation of the prior is then off by 1/sqrt(1024) = 0.03 at most (standard deviation): a third of the 0.1 that
 # the default of a hundred draws leave in it anyhow. Close to data, where little variance is left, it is off by more.
 _N_FREQUENCIES = 1024
-_MAX_FEATURES = 2**15  # 26 MB of weights for a hundred draws; kernels of more features are drawn like unknown ones
+_MAX_FEATURES = 2**15  # 26 MB of weights for a hundred draws
 _BLOCK_ELEMENTS = 2**21  # 16 MiB of float64 for the largest temporary
 
 
@@ -70,15 +64,16 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
         )
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
-    functions = [_draw_functions(_laplace_posterior(part), n_draws, rng) for part in parts]
-    noise = [_white_noise(part.kernel_, part.X_train_).mean() for part in parts]
+    if any(_white_noise(part.kernel_, part.X_train_).any() for part in parts):
+        raise NoPosteriorError(estimator, "white noise in its kernel is no part of a function of the rows")
+    functions = [_draw_functions(estimator, _laplace_posterior(part), n_draws, rng) for part in parts]
 
     def predict_draws(X: Any) -> Floats:
-        X = _check_rows(estimator, X)
+        X = validate_data(estimator, X, reset=False)
         draws = np.empty((n_draws, len(X), n_classes))
         for rows in functions[0].blocks(len(X)):
             latent_CKb = np.stack([f(X[rows]) for f in functions])
-            draws[:, rows] = _probabilities(latent_CKb, noise)
+            draws[:, rows] = _probabilities(latent_CKb)
         return draws
 
     return predict_draws
@@ -88,23 +83,17 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
 def _regressor(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     posterior = _regression_posterior(estimator)
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
-    function = _draw_functions(posterior, n_draws, rng)
+    function = _draw_functions(estimator, posterior, n_draws, rng)
     mean, scale = _target_units(estimator)
 
     def predict_draws(X: Any) -> Floats:
-        X = _check_rows(estimator, X)
+        X = validate_data(estimator, X, reset=False)
         draws = np.empty((n_draws, len(X)))
         for rows in function.blocks(len(X)):
             draws[:, rows] = mean + scale * function(X[rows])
         return draws
 
     return predict_draws
-
-
-def _check_rows(estimator: Any, X: Any) -> Any:
-    """Check X as the fitted estimator does: numbers in columns, or whatever its kernel compares."""
-    vectors = estimator.kernel is None or estimator.kernel.requires_vector_input
-    return validate_data(estimator, X, reset=False, ensure_2d=bool(vectors), dtype="numeric" if vectors else None)
 
 
 @noise_variance.register(GaussianProcessRegressor)
@@ -132,9 +121,8 @@ def _laplace_posterior(part: Any) -> _Posterior:
     Written with the well-conditioned B = I + W^1/2 K W^1/2 = L L^T, as W may be 0 and K singular.
     """
     root_n1 = part.W_sr_[:, np.newaxis]
-    noise_n1 = np.sqrt(1 + _white_noise(part.kernel_, part.X_train_)[:, np.newaxis] * root_n1**2)
-    gain = partial(_gain, part.L_, root_n1, noise_n1)
-    return _Posterior(_without_noise(part.kernel_), part.X_train_, part.y_train_ - part.pi_, gain)
+    gain = partial(_gain, part.L_, root_n1, 1.0)
+    return _Posterior(part.kernel_, part.X_train_, part.y_train_ - part.pi_, gain)
 
 
 def _regression_posterior(estimator: Any) -> _Posterior:
@@ -146,7 +134,7 @@ def _regression_posterior(estimator: Any) -> _Posterior:
     return _Posterior(_without_noise(estimator.kernel_), estimator.X_train_, np.ravel(estimator.alpha_), gain)
 
 
-def _gain(factor: Floats, root_n1: Any, noise_n1: Floats, kernel_nb: Floats) -> tuple[Floats, Floats]:
+def _gain(factor: Floats, root_n1: Any, noise_n1: Any, kernel_nb: Floats) -> tuple[Floats, Floats]:
     solved_nb = cho_solve((factor, True), root_n1 * kernel_nb)
     return root_n1 * solved_nb, noise_n1 * solved_nb
 
@@ -176,31 +164,12 @@ def _without_noise(kernel: Any) -> Any:
     return kernel
 
 
-def _probabilities(latent_CKb: Floats, noise: list[float]) -> Floats:
-    """(K, b, C): the logistic function of the latent ones, normalised over classes.
-
-    In logarithms: far from the data a kernel of large variance can put every class at exp(-800).
-    """
+def _probabilities(latent_CKb: Floats) -> Floats:
+    """(K, b, C): the logistic function of the latent ones, normalised over classes."""
+    # In logarithms: far from the data a kernel of large variance can put every class at exp(-800).
     if len(latent_CKb) == 1:
-        latent_CKb, noise = np.concatenate([-latent_CKb, latent_CKb]), noise * 2
-    log_CKb = np.stack([_log_link(latent_Kb, v) for latent_Kb, v in zip(latent_CKb, noise, strict=True)])
-    return np.moveaxis(softmax(log_CKb, axis=0), 0, 2)
-
-
-def _log_link(latent: Floats, noise: float) -> Floats:
-    """Log of the expected logistic function of ``latent`` plus white noise, to an error below 1e-6."""
-    if noise == 0:
-        return log_expit(latent)
-    sd = np.sqrt(noise)
-    if sd < 2:  # Gauss-Hermite over the noise
-        nodes, weights = np.polynomial.hermite_e.hermegauss(32)
-        log_values = (log_expit(latent + sd * node) for node in nodes)
-    else:  # the logistic function becomes a step: trapezoids over its density instead, whose poles are at a distance pi
-        nodes = np.arange(-40.0, 41.0)
-        weights = np.exp(log_expit(nodes) + log_expit(-nodes))
-        log_values = (log_ndtr((latent + node) / sd) for node in nodes)
-    terms = (value + log_weight for value, log_weight in zip(log_values, np.log(weights / weights.sum()), strict=True))
-    return reduce(np.logaddexp, terms)
+        latent_CKb = np.concatenate([-latent_CKb, latent_CKb])
+    return np.moveaxis(softmax(log_expit(latent_CKb), axis=0), 0, 2)
 
 
 @dataclass(frozen=True)
@@ -209,8 +178,6 @@ class _Functions:
 
     posterior: _Posterior
     features: Callable[[Any], Floats]  # from b rows to (F, b)
-    # Seeds, with the row, the part of the prior that the features leave out; None if they leave out nothing.
-    row_seed: bytes | None
     training_features: Floats  # (F, n)
     weights: Floats  # (K, F), on the features
     noise: Floats  # (K, n), in standard deviations of the noise
@@ -219,14 +186,9 @@ class _Functions:
         """(K, b): mean plus deviation."""
         kernel_nb, prior_b = self.posterior.kernel(self.posterior.X, X), self.posterior.kernel.diag(X)
         gain_nb, noise_nb = self.posterior.gain(kernel_nb)
-        features_Fb = self.features(X)
-        updated_Fb = features_Fb - self.training_features @ gain_nb
+        updated_Fb = self.features(X) - self.training_features @ gain_nb
         deviation_Kb = self.weights @ updated_Fb - self.noise @ noise_nb
         variance_b = _sum_of_squares(updated_Fb) + _sum_of_squares(noise_nb)
-        if self.row_seed is not None:
-            rest_b = np.maximum(prior_b - _sum_of_squares(features_Fb), 0)
-            deviation_Kb += np.sqrt(rest_b) * _row_normals(X, len(deviation_Kb), self.row_seed)
-            variance_b += rest_b
         # Close to data few frequencies make up what is left of the variance, which could be off by a factor.
         known_b = np.maximum(prior_b - np.einsum("nb,nb->b", kernel_nb, gain_nb), 0)
         deviation_Kb *= np.sqrt(known_b / np.maximum(variance_b, np.finfo(float).tiny))
@@ -237,44 +199,20 @@ class _Functions:
         return gen_batches(n_rows, max(1, _BLOCK_ELEMENTS // (len(self.training_features) + 2 * n_training + n_draws)))
 
 
-def _draw_functions(posterior: _Posterior, n_draws: int, rng: np.random.Generator) -> _Functions:
+def _draw_functions(estimator: Any, posterior: _Posterior, n_draws: int, rng: np.random.Generator) -> _Functions:
     try:
-        features, row_seed = _fourier_features(posterior.kernel, posterior.X, rng), None
-        training_Fn = features(posterior.X)
-        weights_KF = rng.standard_normal((n_draws, len(training_Fn)))
-    except _NoFeaturesError:
-        (features, vectors_nF), row_seed = _nystrom_features(posterior.kernel, posterior.X), rng.bytes(32)
-        training_Fn = features(posterior.X)
-        weights_KF = rng.standard_normal((n_draws, len(vectors_nF))) @ vectors_nF
+        features = _fourier_features(posterior.kernel, posterior.X, rng)
+    except _NoFeaturesError as error:
+        why = f"its kernel {posterior.kernel} has no random features, or more than {_MAX_FEATURES}"
+        raise NoPosteriorError(estimator, why) from error
+    training_Fn = features(posterior.X)
+    weights_KF = rng.standard_normal((n_draws, len(training_Fn)))
     noise_Kn = rng.standard_normal((n_draws, training_Fn.shape[1]))
-    return _Functions(posterior, features, row_seed, training_Fn, weights_KF, noise_Kn)
+    return _Functions(posterior, features, training_Fn, weights_KF, noise_Kn)
 
 
 def _sum_of_squares(array: Floats) -> Floats:
     return np.einsum("ij,ij->j", array, array)
-
-
-def _nystrom_features(kernel: Any, X_training: Any) -> tuple[Callable[[Any], Floats], Floats]:
-    """Nyström features, whose products are the kernel of pairs with a training row, and its eigenvectors (n, F)."""
-    # Weights are random numbers of the training rows times the eigenvectors: features and weights together make the
-    # symmetric root of the kernel's inverse, which does not depend on what LAPACKs leave open in eigenvectors.
-    values, vectors = eigh(kernel(X_training, X_training))
-    kept = values > len(values) * np.finfo(float).eps * values[-1]
-    vectors_nF, values_F = vectors[:, kept], values[kept]
-    root_Fn = (vectors_nF / np.sqrt(values_F)).T
-    return lambda X: root_Fn @ kernel(X_training, X), vectors_nF
-
-
-def _row_normals(X: Any, n: int, seed: bytes) -> Floats:
-    """(n, b): independent standard normals for each row, the same at every call with this row."""
-    X = np.asarray(X)
-    if X.dtype.kind in "biuf":
-        keys = (row.tobytes() for row in np.ascontiguousarray(X, dtype=np.float64) + 0.0)  # -0.0 equals 0.0
-    else:
-        keys = (joblib.hash(row).encode() for row in X.tolist())
-    hashes = (hashlib.blake2b(key, digest_size=16, key=seed).digest() for key in keys)
-    generators = (np.random.Generator(np.random.Philox(key=int.from_bytes(value))) for value in hashes)
-    return np.stack([generator.standard_normal(n) for generator in generators], axis=1)
 
 
 class _NoFeaturesError(Exception):

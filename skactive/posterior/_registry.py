@@ -256,7 +256,7 @@ def check_posterior(
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from skactive.posterior import check_posterior
     >>> X, y = load_iris(return_X_y=True)
-    >>> check_posterior(RandomForestClassifier(random_state=0).fit(X, y), X)
+    >>> check_posterior(RandomForestClassifier(10, random_state=0).fit(X, y), X)
     """
     training = {"X_training": X_training, "y_training": y_training}
     X = containers.prepare_pool(X)

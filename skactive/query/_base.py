@@ -69,12 +69,7 @@ RULES: Rules = {
 
 
 class Streams(NamedTuple):
-    """Two generators per call, one for posterior draws and one for the batch: samplers meet identical draws.
-
-    See Also
-    --------
-    query.BatchQuery : Passes them to ``choose``.
-    """
+    """Two generators per call, one for posterior draws and one for the batch: samplers meet identical draws."""
 
     draws: np.random.Generator
     batch: np.random.Generator
@@ -96,10 +91,6 @@ class Batch:
         (n_candidates,). Both take a pass over the candidates, and are computed on request.
     attributes : dict, optional
         What else `BatchQuery.select` reports of this batch, by the names of attributes: ``{"radius_": 0.5}``.
-
-    See Also
-    --------
-    query.BatchQuery : Its ``choose`` returns one.
     """
 
     positions: NDArray[np.int64]
@@ -136,9 +127,9 @@ class BatchQuery(BaseEstimator, ABC):
 
     Notes
     -----
-    A query keeps its parameters and the stream, and nothing of earlier calls. The attributes that report the last batch
-    are set in one step at the end of a call: a call that fails leaves those of the call before, though it may have
-    moved the stream. Threads should have a clone each; where they share a query, go by what ``select`` returns.
+    A query keeps its parameters and the stream. The attributes that report the last batch are set in one step at the
+    end of a call: one that fails leaves those of the call before, though it may have moved the stream. Threads should
+    have a clone each; where they share a query, go by what ``select`` returns.
     """
 
     rules: ClassVar[Rules] = RULES
@@ -155,7 +146,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     @abstractmethod
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
-        """Choose k candidates of a pool: the one method that a query must have.
+        """Choose k candidates of a pool, and set nothing on the query: the one method that a query must have.
 
         Parameters
         ----------
@@ -168,21 +159,10 @@ class BatchQuery(BaseEstimator, ABC):
             From 1 to ``len(pool)``.
         rngs : Streams
             ``rngs.draws`` for whatever is drawn from the model, ``rngs.batch`` for the choice.
-
-        Returns
-        -------
-        Batch
-            The method sets no attribute of the query.
         """
 
     def check_parameters(self) -> None:
-        """Check all parameters, those included that the next call will not use.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If one breaks its rule. The message names it and says what to do.
-        """
+        """Check all parameters, those included that the next call will not use."""
         check_parameters(self.rules, self.get_params(deep=False))
 
     def reads_once(self, pool: Pool) -> bool:
@@ -231,6 +211,7 @@ class BatchQuery(BaseEstimator, ABC):
         fit_params: Mapping[str, Any] | None = None,
         pending: ArrayLike | None = None,
         limits: Limits | None = None,
+        **others: Any,
     ) -> NDArray[np.int64]:
         """Choose rows of the pool for a fitted estimator.
 
@@ -241,7 +222,7 @@ class BatchQuery(BaseEstimator, ABC):
         X_pool : array-like of shape (n_points, ...)
             numpy array or memory map of any number of axes, torch tensor, DataFrame or Series of pandas or polars,
             table of Arrow, list, tuple, scipy sparse array, dict of arrays. Never copied as a whole, never changed. Or
-            what is read in blocks: a dataset, reader or scanner of Arrow (Parquet files), a lazy frame of polars, a
+            what is read in blocks: a dataset of Arrow (Parquet files), a lazy frame of polars, a
             collection of dask, a dataset or loader of torch, or `skactive.blocks` of anything.
         n_instances : int, default=1
             Rows to choose.
@@ -267,13 +248,12 @@ class BatchQuery(BaseEstimator, ABC):
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first: every prefix is a batch of its own. Fewer than ``n_instances``
             only where ``limits`` have a budget.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the pool is empty or does not fit the model, so many rows may not be chosen, no batch can keep to
-            ``limits``, training data are not of one length, or a parameter of the query is not valid.
         """
+        if others:
+            raise TypeError(
+                f"`select` takes no keyword `{next(iter(others))}`. Parameters of a query are set when it is made; for "
+                "a single batch they are keywords of `query(estimator, X_pool, n_instances)`."
+            )
         given = (X_training, y_training, candidates, sample_weight, fit_params, pending, limits)
         by_name = dict(zip(_OF_SELECT, given, strict=True))
         return self._report(*self._chosen(estimator, X_pool, n_instances, by_name))[0].copy()
@@ -382,7 +362,6 @@ def _uniform(pool: Pool, k: int, rng: np.random.Generator) -> Batch:
 
 
 def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, chosen: NDArray[np.int64]) -> None:
-    """Check that a query went by the allowance of its pool."""
     if pool.limits is None:
         return
     allowance = pool.allowance(k)

@@ -75,10 +75,6 @@ class PoolDraws:
         Whether ``predict`` itself sees to it that the draws of a row do not depend on the rows beside it.
     n_beside : int
         How many float64 a row takes on the way beside its draws: between the steps of a Pipeline, say.
-
-    See Also
-    --------
-    query.draws_of : Makes them.
     """
 
     predict: PredictDraws
@@ -137,12 +133,6 @@ def draws_of(
     one_draw : bool, default=False
         Whether the model's own ``predict_proba`` will do: it is asked if there is one, unless ``n_draws`` or
         ``posterior`` ask for draws.
-
-    See Also
-    --------
-    query.PoolDraws : What it returns.
-    query.score_rows : Scores by these draws.
-    sample_posterior : Draws without a pool.
     """
     model, training, found = model_of(learner), pool.training, None
     check_one_target(model)
@@ -290,11 +280,6 @@ def embeddings_of(
     array of shape (n_candidates, n_units)
         Dense, or a sparse CSR array if the model embeds rows so. Where rows are their own embeddings, as those of a
         linear model, it is the pool itself, of which rows are read when they are asked for.
-
-    See Also
-    --------
-    query.draws_of : Draws for the same rows.
-    KCenterQuery : A query by embeddings alone.
     """
     model = model_of(learner)
     embed = in_batches(embed_by(model, embedding), predict_batch_size)
@@ -339,7 +324,7 @@ def collect(
     """Stream the candidates through a function of rows that returns arrays (n_rows, n_columns), and keep these.
 
     An array is dense or sparse as those of the first row are. Where the function returns the rows that it was given,
-    nothing is kept: the pool's own rows are the answer, read in place.
+    and these are all rows of the pool, nothing is kept: the pool is the answer, read in place.
     """
     first = pool.take(np.array([0]))
     with failure_explained(f"{doing.capitalize()} one row of the pool"):
@@ -361,7 +346,7 @@ class _Kept:
         self._parts: list[Any] = []
         self.n_columns = containers.count_columns(of_first) or 0
         array = self._checked(of_first, 1)
-        self._in_place = array is first and not pool.is_read_in_blocks
+        self._in_place = array is first and pool.rows is None and not pool.is_read_in_blocks
         is_dense = not (self._in_place or sparse.issparse(array))
         self._array = pool.room((len(pool), self.n_columns), as_array(array).dtype) if is_dense else None
 
@@ -383,22 +368,8 @@ class _Kept:
 
     def all(self) -> Any:
         if self._in_place:
-            return self._pool.X if self._pool.rows is None else RowsOf(self._pool.X, self._pool.rows)
+            return self._pool.X
         return sparse.vstack(self._parts, format="csr") if self._array is None else self._array
-
-
-class RowsOf:
-    """Some rows of an array, as an array: none is copied before it is asked for."""
-
-    def __init__(self, array: Any, rows: NDArray[np.int64]) -> None:
-        self._array, self._rows = array, rows
-        self.shape, self.dtype = (len(rows), array.shape[1]), array.dtype
-
-    def __getitem__(self, rows: Any) -> Any:
-        return self._array[self._rows[rows]]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype=dtype)
 
 
 # --- spaces -----------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ class Limits:
     -----
     A row is allowed if it is not taken, its group has room, and, once it is taken, the rows that ``at_least`` still
     asks for fit the picks left and the rest of the budget. Rows in flight (``pending`` of ``select``) count for no
-    limit. Sums of costs may exceed the budget by the rounding of floats: a budget of 0.3 pays for three rows of 0.1.
+    limit. A budget of 0.3 pays for three rows of 0.1.
 
     Examples
     --------
@@ -181,7 +181,6 @@ class PoolLimits:
         return place[self.must], self.groups[rows]
 
     def _check_meets(self, k: int, most: Indices, least: Indices) -> None:
-        """Check that a batch of k rows can have between ``least`` and ``most`` rows of each group."""
         lacking = np.flatnonzero(least > most)
         if len(lacking):
             group = lacking[0]
@@ -222,14 +221,15 @@ class PoolLimits:
 
 
 def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
-    """The groups, and the number of each row's."""
     values = containers.aligned(containers.prepare_pool(groups, "groups"), X, "groups")
     n_points = containers.count_rows(X)
     shape = tuple(getattr(values, "shape", (containers.count_rows(values),)))
     if shape != (n_points,):
         raise ValueError(f"`groups` must have shape ({n_points},), one value for each row. Got {shape} instead.")
     with failure_explained("Numbering the `groups`"):
-        numbers, names = pd.factorize(_one_axis(values))
+        if isinstance(values, list | tuple):
+            values = pd.Series(values, dtype=object)  # in which a tuple is a value, not an axis
+        numbers, names = pd.factorize(values if isinstance(values, pd.Series) else np.asarray(values))
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
         raise ValueError(
@@ -238,13 +238,6 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
         )
     # Python's own values, which read better in messages; dates and times stay what they are.
     return list(names) if names.dtype.kind in "mM" else names.tolist(), numbers.astype(np.int64, copy=False)
-
-
-def _one_axis(values: Any) -> Any:
-    """Values as pandas numbers them: a Series, or an array of one axis."""
-    if isinstance(values, list | tuple):
-        return pd.Series(values, dtype=object)  # in which a tuple is a value, not an axis
-    return values if isinstance(values, pd.Series) else np.asarray(values)
 
 
 def _check_known(name: str, numbers: Any, groups: list[Any]) -> None:

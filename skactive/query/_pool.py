@@ -59,11 +59,6 @@ class Pool:
         count as chosen.
     limits : PoolLimits or None
         What a batch of these rows keeps to; `allowance` says which candidates that leaves.
-
-    See Also
-    --------
-    query.BatchQuery : Makes it, and passes it to ``choose``.
-    query.draws_of : Draws for its rows, chunk by chunk.
     """
 
     X: Any
@@ -165,7 +160,8 @@ class Pool:
     def room(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """An array to fill with what is kept of all rows: on disk if it is large, and the pool too may be."""
         n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        if not self.is_read_in_blocks or n_bytes <= _MOST_IN_MEMORY:
+        is_on_disk = self.is_read_in_blocks or isinstance(self.X, np.memmap)
+        if not is_on_disk or n_bytes <= _MOST_IN_MEMORY:
             return np.empty(shape, dtype)
         with tempfile.TemporaryFile(prefix="skactive-") as file:  # the map holds what it needs of it
             return np.memmap(file, dtype, "w+", shape=shape)
@@ -258,12 +254,7 @@ class Pool:
 
 
 def model_of(learner: Any) -> Any:
-    """The fitted estimator of a modAL learner; an estimator by itself is its own.
-
-    See Also
-    --------
-    query.draws_of : Draws from the model.
-    """
+    """The fitted estimator of a modAL learner; an estimator by itself is its own."""
     return modal.unwrap(learner)[0]
 
 

@@ -58,11 +58,6 @@ def score_rows(
     """Scores of the candidates, (n_scores, n_candidates), one chunk of draws alive at a time.
 
     ``draws`` is None if no score needs any.
-
-    See Also
-    --------
-    query.draws_of : Makes the draws.
-    query.score_pool : Scores of a pool, by an estimator.
     """
     return score_groups(pool, [(draws, scores)], chunk_size, verbose)
 
@@ -158,7 +153,6 @@ def draws_for(
 
 
 def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
-    """Check that a score that looks at how draws differ has two of them."""
     if n_draws < 2 and not getattr(score, "one_draw", True):
         raise ValueError(
             f"`score`={name!r} needs two draws or more, and there is {n_draws}: it would be 0 everywhere. Raise "
@@ -270,7 +264,6 @@ def check_task(estimator: Any, name: Any, score: Any) -> None:
 
 
 def _keywords_asked(function: Score) -> set[str]:
-    """Keyword-only parameters without a default."""
     parameters = inspect.signature(function).parameters.values()
     return {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
 
@@ -324,16 +317,6 @@ def score_pool(
     -------
     dict of str to ndarray of shape (n_points,), float64
         A column for each score, in the order asked for; ``pandas.DataFrame`` takes it as it is.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `StochasticBatchQuery.select` does; and if no score is given, two have one name, or the estimator is not
-        fitted.
-
-    See Also
-    --------
-    StochasticBatchQuery : Scores a pool and chooses a batch.
 
     Examples
     --------

@@ -7,7 +7,7 @@ queries of this kind have in common, and `StochasticBatchQuery` that for classif
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,6 @@ from .._utils.validation import (
     name_or_callable,
     number,
     task,
-    warn,
 )
 from ..samplers import SAMPLERS
 from ..samplers._distances import PointSet
@@ -47,19 +46,12 @@ from ._scoring import (
 
 Values = NDArray[np.float64]
 
-_NEARLY_RANDOM = 1.1  # mean score of a pick, over that of the pool, below which a batch is nearly uniform
-_SOME_ROWS = 100_000  # of a large pool, which show that a batch is far from random
-
 
 class ScoringQuery(BatchQuery):
     """Base of the queries that sample a batch from one score a row.
 
     A subclass has the parameters ``sampler``, ``beta`` and ``epsilon``, and says in `score_candidates` what the scores
     are. If it has a ``diversity``, it says in `points` where the candidates lie.
-
-    See Also
-    --------
-    StochasticBatchQuery : The query of this kind for classifiers and regressors.
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {
@@ -130,16 +122,6 @@ class ScoringQuery(BatchQuery):
             Positions in the pool, most preferred first, as from `select` with the same scores and seed. Attributes are
             set as by `select`, but for ``score_``: the parameter ``score`` is not looked at.
 
-        Raises
-        ------
-        ValueError, TypeError
-            As `select` does; and if a row that may be chosen has no real number, or ``estimator`` or ``X_pool`` are
-            missing where they are needed.
-
-        See Also
-        --------
-        query.score_pool : Makes the scores of a block.
-
         Examples
         --------
         >>> import numpy as np
@@ -189,7 +171,6 @@ class ScoringQuery(BatchQuery):
         sampler, beta = look_up("sampler", self.sampler, SAMPLERS), float(self.beta)
         # Without limits samplers need not look at every row.
         allowance = None if pool.limits is None else pool.allowance(k)
-        is_allowed = None if allowance is None else allowance.allowed.copy()
         how = {"beta": beta, "epsilon": self.epsilon, "diversity": self.diversity}
         try:
             scores = check_scores(scores, minus_inf=True)
@@ -197,10 +178,10 @@ class ScoringQuery(BatchQuery):
             positions, law = draw_batch(sampler, scores, k, rng, allowance=allowance, points=points, **how)
         except ScoreError as error:
             raise error.of_rows(pool.rows) from None
-        _warn_if_nearly_random(sampler, scores, beta, k, is_allowed)
         return Batch(positions, scores, law)
 
 
+@dataclass(eq=False, repr=False)
 class StochasticBatchQuery(ScoringQuery):
     """Buy a batch of labels by sampling from the scores of a pool.
 
@@ -240,8 +221,8 @@ class StochasticBatchQuery(ScoringQuery):
         ``predict_proba``, unless this or ``posterior`` asks for draws.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
         Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, the estimator is
-        bootstrapped on the training data, which is said in a warning. "bootstrap": asks for just that. An estimator: it
-        is fitted to the training data, and its draws are used.
+        bootstrapped on the training data at every call, which is said in a warning. "bootstrap": asks for just that. An
+        estimator: it is fitted to the training data, and its draws are used.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
         once: some hundred, chosen at random, stand for many. Of linear models "epig" needs no draws: see `scores.epig`.
@@ -279,8 +260,6 @@ class StochasticBatchQuery(ScoringQuery):
 
     Notes
     -----
-    Members of a bootstrap are fitted anew at every call.
-
     Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
     that then differ. Forests and bootstraps, which can give no others, are spared this.
 
@@ -305,38 +284,21 @@ class StochasticBatchQuery(ScoringQuery):
         ScoringQuery.rules | SPACE_RULES | {"score": name_or_callable([*SCORES, "auto"]), "X_target": IS_TARGET}
     )
 
-    def __init__(
-        self,
-        score: Score | Auto = "auto",
-        sampler: Sampler = "power",
-        beta: float = 4.0,
-        *,
-        epsilon: float = 0.0,
-        diversity: float = 0.0,
-        space: Space = "auto",
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
-        X_target: Any = None,
-        chunk_size: int | None = None,
-        predict_batch_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.score = score
-        self.sampler = sampler
-        self.beta = beta
-        self.epsilon = epsilon
-        self.diversity = diversity
-        self.space = space
-        self.n_draws = n_draws
-        self.posterior = posterior
-        self.X_target = X_target
-        self.chunk_size = chunk_size
-        self.predict_batch_size = predict_batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    score: Score | Auto = "auto"
+    sampler: Sampler = "power"
+    beta: float = 4.0
+    _: KW_ONLY
+    epsilon: float = 0.0
+    diversity: float = 0.0
+    space: Space = "auto"
+    n_draws: int | None = None
+    posterior: Posterior = "auto"
+    X_target: Any = None
+    chunk_size: int | None = None
+    predict_batch_size: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""
@@ -381,33 +343,3 @@ def _score_for(model: Any, score: Any) -> Any:
     if score == "auto":
         return "std_dev" if is_regressor else "margin"
     return "std_dev" if is_regressor and score == "bald" else score
-
-
-def _warn_if_nearly_random(
-    sampler: Any, all_scores: Values, beta: float, k: int, is_allowed: NDArray[np.bool_] | None = None
-) -> None:
-    """Say that the law of a pick hardly prefers rows of large scores, where another beta could."""
-    every = slice(None) if is_allowed is None else is_allowed
-    scores = all_scores[every]
-    mean = scores.mean() if len(scores) else 0.0  # none are left where every row has to be in the batch
-    if not (hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and beta > 0 and 0 < mean < np.inf):
-        return
-    if scores.max() < _NEARLY_RANDOM * mean or 2 * k > len(scores):  # all alike, or most of them: no beta would help
-        return
-    if len(scores) > 2 * _SOME_ROWS:  # some rows show at less cost what is far from random
-        some = scores[np.random.default_rng(0).integers(len(scores), size=_SOME_ROWS)]
-        if some.max() > 0 and _preference(sampler.log_weights(some, beta), some) >= 2 * _NEARLY_RANDOM:
-            return
-    times = _preference(sampler.log_weights(all_scores, beta)[every], scores)
-    if times < _NEARLY_RANDOM:
-        warn(
-            f"This batch is nearly random: a pick scores {times:.3g} times the mean of the "
-            f"{'pool' if is_allowed is None else 'rows that `limits` leave'}. Raise `beta` above {beta:g}, to "
-            f"{4 * beta:g} say."
-        )
-
-
-def _preference(log_weights: Values, scores: Values) -> float:
-    """The mean score of a pick, over that of the rows."""
-    weights = np.exp(log_weights - log_weights.max())
-    return float(weights @ scores / weights.sum() / scores.mean())

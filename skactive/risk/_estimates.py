@@ -23,7 +23,6 @@ from .._utils.types import Side
 from .._utils.validation import (
     FLAG,
     ParameterError,
-    Rule,
     Rules,
     as_array,
     check_parameters,
@@ -35,8 +34,8 @@ from .._utils.validation import (
 )
 from ._weights import Weights, check_log_proba, largest_bound, lure_weights
 
-LEVEL: Rule = number(0, 1, ends="()", remedy="0.95 is usual.")
-_OF_INTERVALS: Rules = {"level": LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
+_LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
+_OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
 _OF_ESTIMATES: Rules = {"largest_weight": number(1), "n_looks": integer()}
 
 
@@ -65,11 +64,6 @@ class RiskEstimate:
         What the value on the pool can be at all, given the labels seen; no interval goes beyond.
     n_looks : int
         As in `estimate_risk`.
-
-    See Also
-    --------
-    risk.estimate_risk : Returns it.
-    risk.RiskDifference : Compares two models.
 
     Examples
     --------
@@ -162,11 +156,6 @@ class RiskDifference:
     more, less : RiskEstimate
         What the first model loses where it loses more than the second, and what the second loses where it loses more;
         the value is their difference.
-
-    See Also
-    --------
-    risk.ActiveTester : Its ``difference`` returns one.
-    risk.RiskEstimate : The risk of one model.
     """
 
     value: float
@@ -292,12 +281,6 @@ def estimate_risk(
     Returns
     -------
     RiskEstimate
-
-    See Also
-    --------
-    risk.ActiveTester : Asks for the labels, too.
-    risk.RiskEstimate : What it returns.
-    risk.lure_weights : The weights.
 
     References
     ----------

@@ -13,16 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._utils.randomness import check_random_state
-from .._utils.types import Loss, Scorer
+from .._utils.types import Loss
 from .._utils.validation import (
     as_array,
-    check_parameters,
     check_positions,
     check_sample_weight,
     classes_of,
     float64_array,
-    integer,
     kind_of_labels,
     look_up,
     mixed_labels_error,
@@ -37,8 +34,8 @@ from ._estimates import (
     estimate_difference,
     estimate_risk,
 )
-from ._measures import LARGEST, LOSSES, PlugInEstimate, check_kind, log_ratios, plug_in
-from ._weights import Weights, largest_of, lure_weights
+from ._measures import LARGEST, LOSSES, check_kind, log_ratios
+from ._weights import Weights, largest_of
 
 _OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
@@ -75,12 +72,9 @@ class ActiveTester:
 
     Attributes
     ----------
-    indices_ : ndarray of shape (n_labelled,), int64
-        Positions in the pool of the rows with labels, in the order of asking.
-    labels_ : ndarray of shape (n_labelled,)
-        Their labels.
-    log_proba_ : ndarray of shape (n_labelled,), float64
-        Log-probability of each of these picks given those before it. An error while one before them is open.
+    indices_, labels_, log_proba_ : ndarray of shape (n_labelled,)
+        Positions in the pool of the rows with labels, in the order of asking, their labels, and the log-probability of
+        each of these picks given those before it, which is an error while one before them is open.
     open_ : ndarray of shape (n_open,), int64
         Positions in the pool of the rows that were asked for and have no label yet, in the order of asking.
 
@@ -158,9 +152,7 @@ class ActiveTester:
             The model that the query scores rows with: the one to be tested, or another.
         n_instances : int, default=1
         X_training, y_training, sample_weight, fit_params : optional
-            What the estimator was fitted to, and how, for queries that need it: as in `StochasticBatchQuery.select`.
-            Rows cannot be left out, neither as ``pending`` nor by ``candidates`` or ``limits``: the estimate is that of
-            the whole pool.
+            As in `StochasticBatchQuery.select`. No rows can be left out: the estimate is that of the whole pool.
 
         Returns
         -------
@@ -198,11 +190,6 @@ class ActiveTester:
         rows : array-like of int, optional
             The positions in the pool that the labels belong to, from what `ask` returned: needed for part of the rows,
             and where the rows of several asks are open. By default the rows of the one ask that is open.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If labels and rows do not fit together, or labels and the model that asked. The tester is then as it was.
         """
         picks = self._picks.open_picks(rows, self.n_pool)
         asked = self._picks.rows[picks]
@@ -276,7 +263,8 @@ class ActiveTester:
 
     def _options(self, largest: Any) -> dict[str, Any]:
         """Of an estimate, if ``largest`` is the most that a row, or each row, can lose before it is weighted."""
-        n_asks, n_labelled = self._picks.n_asks_told, len(self.indices_)
+        n_asks = int(self._picks.asks[self._picks.is_told].max(initial=-1)) + 1  # up to the last pick that has a label
+        n_labelled = len(self.indices_)
         weights = [largest_of(of_ask, n_labelled) for of_ask in self._first_log_proba[:n_asks]]
         shape = np.shape(largest)
         if shape == (self.n_pool,) or (shape == () and self.row_weight is not None):
@@ -290,44 +278,8 @@ class ActiveTester:
         weighted = np.multiply(largest, scale, where=scale > 0, out=np.zeros(len(scale)))  # 0 · infinity is 0 here
         return np.concatenate([weighted[self.indices_], np.delete(weighted, self.indices_)])
 
-    def measure(
-        self, estimator: Any, scoring: Scorer, *, n_resamples: int = 300, random_state: Any = None
-    ) -> PlugInEstimate:
-        """Estimate a measure that is no mean over rows: balanced accuracy, recall, average precision, ...
-
-        There is no unbiased estimate of these. The measure is computed from the labels with `lure_weights` as sample
-        weights: right in the limit of many labels, and off by something from few. Its interval comes from resampling
-        the labels, and holds less often than it says while a class has a handful of them.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-        scoring : str or callable
-            A scorer of scikit-learn that takes ``sample_weight``, by name or itself: "balanced_accuracy",
-            "average_precision", "roc_auc", "f1_macro", ``make_scorer(recall_score, pos_label="yes")``.
-        n_resamples : int, default=300
-            Each computes the measure once: some take milliseconds.
-        random_state : None, int, numpy Generator or RandomState
-            Seeds the resampling.
-
-        References
-        ----------
-        Efron and Tibshirani (1993), An Introduction to the Bootstrap, sec. 13.3, percentile intervals.
-        """
-        check_parameters({"n_resamples": integer(10)}, {"n_resamples": n_resamples})
-        y, weights = self.labels_, lure_weights(self.log_proba_, self.n_pool) * self._scale[self.indices_]
-        rows, rng = containers.take_rows(self.X_pool, self.indices_), check_random_state(random_state)
-        if len(y) == self.n_pool:
-            n_resamples = 0  # nothing is left to chance
-        return plug_in(modal.unwrap(estimator)[0], rows, y, weights, scoring, n_resamples, rng)
-
     def accuracy(self, estimator: Any) -> RiskEstimate:
-        """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-        """
+        """Estimate the accuracy of a classifier on the pool, as one minus its "zero_one" loss."""
         errors = self.risk(estimator, "zero_one")
         limits = 1 - errors.limits[1], 1 - errors.limits[0]
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True, limits=limits)
@@ -400,11 +352,6 @@ class Picks:
                 f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). {_OWN_LABEL}"
             )
         return n_told
-
-    @property
-    def n_asks_told(self) -> int:
-        """How many batches there were up to the last pick that has a label."""
-        return int(self.asks[self.is_told].max(initial=-1)) + 1
 
     def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> Picks:
         number = self.asks.max(initial=-1) + 1

@@ -36,11 +36,6 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
     -------
     ndarray of shape (n_labelled,), float64
 
-    See Also
-    --------
-    risk.estimate_risk : The estimate with these weights.
-    samplers.log_proba : The probabilities of picks.
-
     References
     ----------
     Farquhar, Gal and Rainforth (2021), On Statistical Bias in Active Learning: How and When to Fix It, R_LURE.

@@ -5,16 +5,6 @@ exactly a sample without replacement, in order, from weights ``exp(beta * value)
 Plackett-Luce law), so the probability of every pick given those before it is known, and every prefix of a batch is a
 batch. beta is the coldness: 0 is uniform over all rows, infinity takes the top k.
 
-==========  =======================  ===============================
-sampler     value of a row           law of the first pick
-==========  =======================  ===============================
-power       log score                proportional to score ** beta
-softmax     score                    proportional to exp(beta score)
-softrank    -log rank, best = 1      proportional to rank ** -beta
-topk        -                        the largest score
-uniform     0                        1 / n_points
-==========  =======================  ===============================
-
 Rows of value -inf have no mass: they are taken, uniformly, only once nothing else is left. Ties are broken at random.
 
 `repulsive` makes batches that keep apart: power weights, times a power of the distance from the nearest row chosen.

@@ -158,7 +158,6 @@ class Points:
         return replace(self, rows=rows, squared_norms=self.squared_norms[positions])
 
     def joined(self, other: Points) -> Points:
-        """These points, and other ones."""
         rows = tuple(torch.cat(both) for both in zip(self.rows, other.rows, strict=True))
         return replace(self, rows=rows, squared_norms=torch.cat([self.squared_norms, other.squared_norms]))
 
@@ -243,7 +242,6 @@ def _floats_like(x: Tensor) -> Tensor:
 
 
 def check_finite(x: Tensor, first: int, parameter: str) -> None:
-    """Check a tensor (n, n_columns) of rows from number ``first`` on."""
     if not bool(x.isfinite().all()):
         row = first + int((~x.isfinite()).nonzero()[0, 0])
         rules = {"points": "`points` must be finite", "space function": "`space` must return finite numbers"}

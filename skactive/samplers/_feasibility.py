@@ -101,7 +101,6 @@ class Allowance:
         return bool(fits and not self._taken[row])
 
     def take(self, row: int) -> None:
-        """Pick a row that is allowed."""
         group = int(self._groups[row])
         if self._costs is not None:
             self._slacks.append(self._slack)
@@ -207,7 +206,6 @@ def uniform_order(allowance: Allowance, rng: np.random.Generator) -> Order:
 
 
 def take_all(order: Order, allowance: Allowance) -> None:
-    """Take rows in an order while any is allowed."""
     while (row := order.next()) is not None:
         allowance.take(row)
 

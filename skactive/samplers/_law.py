@@ -114,15 +114,6 @@ def power(scores: Scores, beta: float) -> Law:
     ndarray of shape (k,), int64
         Distinct rows, most preferred first.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a score is negative, NaN or infinite, k is not an integer from 1 to n_points, or beta is not a number >= 0.
-
-    See Also
-    --------
-    samplers.repulsive : Keeps rows apart as well.
-
     References
     ----------
     Kirsch et al. (2023), Stochastic Batch Acquisition, sec. 3, for power, softmax and soft-rank acquisition.
@@ -141,12 +132,8 @@ def power(scores: Scores, beta: float) -> Law:
 def softmax(scores: Scores, beta: float) -> Law:
     """Sample k rows with probability proportional to ``exp(beta * scores)``.
 
-    Adding a constant to all scores changes nothing; beta is in units of 1 / score. Parameters, returned values
-    and errors are those of `power`, but scores may be any real numbers: -inf is taken only when nothing else is left.
-
-    See Also
-    --------
-    samplers.power : Takes zero for nothing to learn.
+    Adding a constant to all scores changes nothing; beta is in units of 1 / score. Parameters and returned values are
+    those of `power`, but scores may be any real numbers: -inf is taken only when nothing else is left.
 
     Examples
     --------
@@ -166,11 +153,7 @@ def softrank(scores: Scores, beta: float) -> Law:
     """Sample k rows with probability proportional to ``rank ** -beta``, the highest score having rank 1.
 
     Only the order of the scores matters. Tied rows share their ranks at random; log-probabilities are given the ranks
-    that were drawn. Parameters, returned values and errors are those of `softmax`.
-
-    See Also
-    --------
-    samplers.topk : The limit of a large ``beta``.
+    that were drawn. Parameters and returned values are those of `softmax`.
 
     Examples
     --------
@@ -186,12 +169,8 @@ def softrank(scores: Scores, beta: float) -> Law:
 def topk(scores: Scores, beta: float) -> Law:
     """Take the k rows of the highest scores; ties are broken at random.
 
-    Parameters, returned values and errors are those of `softmax`. beta has no effect: this is the limit of the other
+    Parameters and returned values are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it grows.
-
-    See Also
-    --------
-    samplers.power : With noise, so that near-duplicates rarely meet.
 
     Examples
     --------
@@ -207,12 +186,8 @@ def topk(scores: Scores, beta: float) -> Law:
 def uniform(scores: Scores, beta: float) -> Law:
     """Sample k rows uniformly, whatever their scores.
 
-    Parameters, returned values and errors are those of `softmax`. beta has no effect: this is the limit of the other
+    Parameters and returned values are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it goes to 0.
-
-    See Also
-    --------
-    samplers.topk : The other extreme.
 
     Examples
     --------
@@ -249,15 +224,6 @@ def repulsive(
     ndarray of shape (k,), int64
         Distinct rows, most preferred first. Once no row left has a positive score and lies apart from all rows chosen,
         the rest is uniform, with a warning. Where all points are equal, scores alone decide, with a warning.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for `power`; or if there is not a score for each point, or a point is not finite.
-
-    See Also
-    --------
-    badge.badge : The same law with equal scores, for gradients.
 
     References
     ----------
@@ -315,8 +281,8 @@ def draw_batch(
     wanted_by = "`diversity` above 0" if keeps_apart else "`epsilon` above 0" if epsilon > 0 else "`limits`"
     law = _law_of_rows(draw, scores, beta, rng, wanted_by)
     among = Allowance(len(scores), k) if allowance is None else allowance
-    if keeps_apart or epsilon > 0:
-        law = _without_ties(law, rng)
+    if (keeps_apart or epsilon > 0) and law.beta == math.inf:  # tied rows get their places in the order now
+        law = RankLaw(law.scores, _AS_TOP_K).by_row(rng)
     if points is not None and keeps_apart:
         if not points.are_equal():
             return Repulsion(law.log_weights(), points, diversity, among, epsilon).draw(rng)
@@ -344,13 +310,7 @@ def _law_of_rows(sampler: Any, scores: Scores, beta: float, rng: np.random.Gener
     return Law(check_scores(log_weights, "log_weights", minus_inf=True), 1.0)
 
 
-def _without_ties(law: Law, rng: np.random.Generator) -> Law:
-    """The same law with weights that are numbers: at beta = inf, tied rows get their places in the order now."""
-    return law if law.beta < math.inf else RankLaw(law.scores, _AS_TOP_K).by_row(rng)
-
-
 def check_has_law(sampler: Any, wanted_by: str) -> None:
-    """Check that the law of a sampler, of the package or of the user's own, is known."""
     if not hasattr(sampler, "log_weights"):
         name = getattr(sampler, "__name__", type(sampler).__name__)
         raise ValueError(
@@ -367,7 +327,6 @@ def _kept(scores: Any, sampler: Any) -> Scores:
 
 
 def _checked(positions: Any, k: int, n_points: int) -> Indices:
-    """What a sampler of the user's own returned."""
     positions = np.asarray(positions)
     distinct = positions.ndim == 1 and len(np.unique(positions)) == len(positions) == k
     if not (distinct and positions.dtype.kind in "iu" and positions.min() >= 0 and positions.max() < n_points):

@@ -181,18 +181,9 @@ def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> 
     ndarray of shape (k,), float64
         Natural logarithms.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If ``values`` hold NaN or +inf, ``positions`` are no distinct rows, or beta is not a number >= 0.
-
     References
     ----------
     Plackett (1975), The Analysis of Permutations, for the law of such an order.
-
-    See Also
-    --------
-    risk.lure_weights : What these probabilities are for.
 
     Examples
     --------

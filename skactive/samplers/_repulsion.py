@@ -57,7 +57,6 @@ class Repulsion:
         return self.allowance.batch, BatchLaw(self.log_proba, self.first_log_proba)
 
     def _take_apart(self, by_chance: Order, rng: np.random.Generator) -> None:
-        """Take rows until none that is left has a weight."""
         allowance, known = self.allowance, self._known
         is_by_chance = rng.random(allowance.n_left) < self.epsilon
         if not allowance.n_left:
@@ -163,7 +162,6 @@ class Bounds:
         return float(self._cumulative_n[-1])
 
     def add(self, row: int) -> None:
-        """Count a row as chosen."""
         self._unknown = self._unknown.joined(self._points[np.array([row])])
 
     def draw(self, n: int, rng: np.random.Generator) -> int:

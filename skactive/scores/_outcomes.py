@@ -26,15 +26,6 @@ def mu(draws: Tensor, *, treatment: Any) -> Tensor:
     ndarray or torch.Tensor of shape (n_points,), float64
         In the outcome's units squared.
 
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another shape or is not finite, or a treatment is neither 0 nor 1.
-
-    See Also
-    --------
-    scores.mu_rho : Times the uncertainty of the effect.
-
     References
     ----------
     Jesson, Tigas, van Amersfoort, Kirsch, Shalit and Gal (2021), Causal-BALD: Deep Bayesian Active Learning of
@@ -62,10 +53,6 @@ def mu_pi(draws: Tensor, *, treatment: Any, propensity: Any) -> Tensor:
     propensity : array-like of shape (n_points,)
         Probability of treatment 1, above 0 and below 1.
 
-    See Also
-    --------
-    scores.mu_rho : Without a model of the treatment.
-
     Examples
     --------
     >>> from skactive.scores import mu_pi
@@ -83,10 +70,6 @@ def mu_rho(draws: Tensor, *, treatment: Any) -> Tensor:
     ----------
     draws, treatment
         As for `mu`.
-
-    See Also
-    --------
-    CausalBALDQuery : The query, whose default this is.
 
     Examples
     --------
@@ -108,10 +91,6 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
     draws, treatment
         As for `mu`.
 
-    See Also
-    --------
-    scores.tau : Its numerator.
-
     Examples
     --------
     >>> from skactive.scores import rho
@@ -125,11 +104,7 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
 def tau(draws: Tensor) -> Tensor:
     r"""Variance of the effect of the treatment, :math:`Var_k[\mu_k(x, 1) - \mu_k(x, 0)]`.
 
-    Parameters, returned values and errors are those of `mu`, but for the treatment, which does not count.
-
-    See Also
-    --------
-    scores.rho : Divided by the uncertainty of the counterpart.
+    Parameters and returned values are those of `mu`, but for the treatment, which does not count.
 
     Examples
     --------

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.special import expit
 from torch import Tensor
 
-from ._closed_forms import FallInVariance
 from ._registry import eps, fold, mean, register, tiny, variance_over_draws
+
+Floats = NDArray[np.float64]
 
 _POINTS_OF_PRODUCT = 64  # columns of a product, for each class: enough for a fast one
 _PRODUCT_ELEMENTS = 2**18  # 2 MiB of float64
@@ -31,16 +35,6 @@ def bald(draws: Tensor) -> Tensor:
     -------
     ndarray or torch.Tensor of shape (n_points,), float64
 
-    Raises
-    ------
-    ValueError
-        If ``draws`` has another number of axes, or rows that are not probabilities.
-
-    See Also
-    --------
-    scores.epig : Information about predictions that matter.
-    batchbald.batchbald : The information of several labels together.
-
     References
     ----------
     Houlsby et al. (2011), Bayesian Active Learning for Classification and Preference Learning, eq. 2.
@@ -58,6 +52,35 @@ def bald(draws: Tensor) -> Tensor:
     scores_n = fold(gain_Cn)
     # Where all draws agree, rounding of either sign is left; power sampling would choose such rows.
     return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
+
+
+class FallInVariance:
+    r"""How much a row's label is expected to take from the variance of predictions at target rows, all by features.
+
+    The mean over targets and classes of :math:`g_*^2 k(x, x_*)^2 / (k(x, x) + 1 / s)`, with k the covariance of the
+    log-odds of a class, s = p (1 - p) what a label tells of them, and g the slope in m of the target's probability,
+    moderated by its variance v: :math:`\sigma(m / \sqrt{1 + \pi v / 8})`. For a regressor k is the covariance of its
+    values, 1 / s the variance of the noise, and g = 1: then it is exact (MacKay 1992; Schein and Ungar 2007).
+    """
+
+    def __init__(self, law: Any, covariance: Any, targets: Any) -> None:
+        self._law, self._variances, self._with_targets = law, covariance.variances, covariance.with_targets(targets)
+        shrinkage_CT = 1 / np.sqrt(1 + np.pi * covariance.variances(targets) / 8)
+        slopes_CT = np.ones_like(shrinkage_CT)
+        if law.log_odds is not None:
+            slopes_CT = shrinkage_CT * _bernoulli_variance(shrinkage_CT * law.log_odds(targets).T)
+        self._weights_CT = slopes_CT**2 / slopes_CT.size
+
+    def __call__(self, rows: Any) -> Floats:
+        pairs = zip(self._with_targets(rows), self._weights_CT, strict=True)
+        pull_Cn = np.stack([covariance_nT**2 @ weights_T for covariance_nT, weights_T in pairs])
+        law = self._law  # s is what a label tells of log-odds or values: a precision
+        s_Cn = 1 / law.noise_variance if law.log_odds is None else _bernoulli_variance(law.log_odds(rows).T)
+        return (pull_Cn * s_Cn / (1 + s_Cn * self._variances(rows))).sum(axis=0)  # 1 / s may be infinite
+
+
+def _bernoulli_variance(log_odds: Floats) -> Floats:
+    return expit(log_odds) * expit(-log_odds)
 
 
 @register("classifier", of_law=FallInVariance)
@@ -81,16 +104,12 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     Parameters
     ----------
     draws
-        As for `bald`, as are returned values and errors.
+        As for `bald`, as are returned values.
     target_draws : ndarray or torch.Tensor of shape (n_draws, n_targets, n_classes)
         The same functions at the points whose predictions matter. A query draws them at ``X_target``. Time is
         proportional to n_points n_targets n_classes²; some hundred targets are enough.
     target_weights : array-like of shape (n_targets,), optional
         How much each target matters, for example its probability; not negative. All the same by default.
-
-    See Also
-    --------
-    scores.bald : Information about the model as a whole.
 
     References
     ----------
@@ -139,11 +158,7 @@ def entropy(draws: Tensor) -> Tensor:
 
     Between 0 and log n_classes. One draw is enough: then it is the entropy of ``predict_proba``.
 
-    Parameters, returned values and errors are those of `bald`, but rows whose mean over draws sums to 1 may pass.
-
-    See Also
-    --------
-    scores.bald : The part of it that labels reduce.
+    Parameters and returned values are those of `bald`, but rows whose mean over draws sums to 1 may pass.
 
     References
     ----------
@@ -164,11 +179,7 @@ def margin(draws: Tensor) -> Tensor:
 
     :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0.
 
-    Parameters, returned values and errors are those of `bald`.
-
-    See Also
-    --------
-    scores.variation_ratio : The most probable class alone.
+    Parameters and returned values are those of `bald`.
 
     References
     ----------
@@ -191,11 +202,7 @@ def variation_ratio(draws: Tensor) -> Tensor:
 
     Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
 
-    Parameters, returned values and errors are those of `bald`.
-
-    See Also
-    --------
-    scores.margin : Compares the two most probable classes.
+    Parameters and returned values are those of `bald`.
 
     References
     ----------
@@ -222,10 +229,6 @@ def std_dev(draws: Tensor) -> Tensor:
     draws : ndarray or torch.Tensor of shape (n_draws, n_points, n_classes) or (n_draws, n_points)
         Probabilities whose rows sum to 1, or predicted values; of any float dtype.
 
-    See Also
-    --------
-    scores.bald : Disagreement as information, for classes.
-
     References
     ----------
     Kampffmeyer, Salberg and Jenssen (2016); Kirsch et al. (2023), Stochastic Batch Acquisition, appendix B.1.
@@ -244,11 +247,7 @@ def std_dev(draws: Tensor) -> Tensor:
 def variance(draws: Tensor) -> Tensor:
     r"""Variance of the predicted value over draws, :math:`Var_k \mu_k` with divisor n_draws.
 
-    In the target's units squared. Parameters, returned values and errors are those of `std_dev`, for predicted values.
-
-    See Also
-    --------
-    scores.gaussian_bald : Compares it with the noise of a label.
+    In the target's units squared. Parameters and returned values are those of `std_dev`, for predicted values.
 
     References
     ----------
@@ -277,10 +276,6 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
         Predicted means, of any float dtype.
     noise_variance : float or array-like of shape (n_points,) or (n_draws, n_points)
         Variance of the noise on a label, in the target's units squared; positive. A query takes it from the model.
-
-    See Also
-    --------
-    posterior.noise_variance : The noise of a model.
 
     References
     ----------

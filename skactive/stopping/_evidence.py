@@ -1,4 +1,4 @@
-"""What a report goes by: what labels brought, how far the model can be believed, how the rest of the pool scores.
+"""What a report goes by: what labels brought, and how far the model can be believed.
 
 Predictions before and after some labels are compared on rows without one. How far a model can be believed is seen on
 labels that it had not been taught when it was asked.
@@ -15,23 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .. import _modal as modal
 from .._utils.types import Auto, StoppingMeasure
 from .._utils.validation import (
     as_array,
     check_fitted,
     check_is_model,
-    check_sample_weight,
     kind_of_labels,
     plain_labels,
     task,
 )
-from ..posterior._registry import class_probabilities, has_source, innermost
-from ..query import model_of, score_pool
+from ..posterior._registry import class_probabilities
 from ..query._pool import check_last_fit
 from ..risk import ActiveTester, RiskEstimate
-from ..scores import SCORES
 
 Values = NDArray[np.float64]
 
@@ -53,7 +50,7 @@ class Taught:
     X_pool: Any
 
     @classmethod
-    def checked(cls, learner: Any, X_pool: Any, X_training: Any, y_training: Any, sample_weight: Any) -> Taught:
+    def checked(cls, learner: Any, X_pool: Any, X_training: Any, y_training: Any) -> Taught:
         estimator, X, y = modal.unwrap(learner, X_training, y_training)
         if X is None or y is None:
             raise ValueError(
@@ -62,24 +59,23 @@ class Taught:
             )
         check_is_model(estimator)
         check_last_fit(learner, y)
-        y = plain_labels(chunks.aligned(y, X, "y_training"), "y_training")
-        X_pool, X = chunks.prepare_pool(X_pool), chunks.prepare_pool(X, "X_training")
-        check_sample_weight(sample_weight, chunks.count_rows(X))
-        check_fitted(estimator, lambda: chunks.take_rows(X, np.arange(1)))
+        y = plain_labels(containers.aligned(y, X, "y_training"), "y_training")
+        X_pool, X = containers.prepare_pool(X_pool), containers.prepare_pool(X, "X_training")
+        check_fitted(estimator, lambda: containers.take_rows(X, np.arange(1)))
         return cls(estimator, X, y, X_pool)
 
     @functools.cached_property
     def keys(self) -> list[Any]:
         """What each training row holds: equal for equal rows, whatever type of number or container holds them."""
-        return chunks.row_keys(self.X)
+        return containers.row_keys(self.X)
 
     @property
     def n_labels(self) -> int:
-        return chunks.count_rows(self.X)
+        return containers.count_rows(self.X)
 
     @property
     def n_pool(self) -> int:
-        return chunks.count_rows(self.X_pool)
+        return containers.count_rows(self.X_pool)
 
     @property
     def is_classifier(self) -> bool:
@@ -89,11 +85,6 @@ class Taught:
     def counts(self) -> NDArray[np.int64]:
         """Labels of each class; of numbers none."""
         return np.unique(self.y if self.is_classifier else self.y[:0], return_counts=True)[1]
-
-    def has_draws(self, posterior: Any) -> bool:
-        """Whether the estimator has posterior draws, or ``posterior`` says where to take them from."""
-        is_auto = isinstance(posterior, str) and posterior == "auto"
-        return not is_auto or has_source(innermost(self.estimator))
 
 
 @dataclass(frozen=True)
@@ -113,8 +104,8 @@ class Snapshot:
     def of(cls, now: Taught, rng: np.random.Generator) -> Snapshot:
         """Rows at random, at most ``MOST_ROWS``."""
         n, X_pool, estimator = now.n_pool, now.X_pool, now.estimator
-        n_kept = min(n, MOST_ROWS, chunks.rows_per_chunk(X_pool, 1, _MOST_BYTES)) if n else 0
-        X = chunks.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
+        n_kept = min(n, MOST_ROWS, containers.rows_per_chunk(X_pool, 1, _MOST_BYTES)) if n else 0
+        X = containers.take_rows(X_pool, np.sort(rng.choice(n, n_kept, replace=False)) if n else np.arange(0))
         predictions, probabilities = answers_of(estimator, X, n_kept) if n else (np.empty(0), None)
         classes = np.array(getattr(estimator, "classes_", np.unique(now.y)) if now.is_classifier else [])
         shares = np.array([np.mean(now.y == label) for label in classes])
@@ -142,9 +133,9 @@ class Snapshot:
     def without(self, keys: Sequence[Any]) -> Snapshot:
         """Those that are not among the rows of these keys."""
         taught = set(keys)
-        left = np.array([key not in taught for key in chunks.row_keys(self.X)], dtype=bool)
+        left = np.array([key not in taught for key in containers.row_keys(self.X)], dtype=bool)
         probabilities = None if self.probabilities is None else self.probabilities[left]
-        X = chunks.take_rows(self.X, np.flatnonzero(left))
+        X = containers.take_rows(self.X, np.flatnonzero(left))
         return replace(self, X=X, predictions=self.predictions[left], probabilities=probabilities)
 
     def judged(self, later: Snapshot, judge: Any, scoring: str) -> float:
@@ -194,7 +185,8 @@ def _change(before: Snapshot, now: Taught) -> tuple[str, float, float]:
     predictions, chance = answers_of(now.estimator, before.X, n_rows)
     _check_same_kind(before.predictions, predictions)
     if not now.is_classifier:
-        return "movement", _movement(predictions - before.predictions, now.y), np.nan
+        moved, spread = float(np.mean((predictions - before.predictions) ** 2)), float(np.var(now.y))
+        return "movement", moved / spread if spread > 0 else float(moved > 0), np.nan
     changed = float(np.mean(predictions != before.predictions))
     if chance is not None and before.probabilities is not None and before.model is not None:
         return "probabilities", np.nan, changed  # which another model has to judge
@@ -239,18 +231,10 @@ def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: st
 
 
 def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
-    """Probabilities then, in the order of the classes of now: none of classes that were not known."""
     return probabilities @ (np.asarray(classes)[:, np.newaxis] == np.asarray(classes_now)).astype(np.float64)
 
 
-def _movement(changes: NDArray[Any], y_training: Any) -> float:
-    """Mean square of the changes in units of the variance of labels."""
-    moved, spread = float(np.mean(changes**2)), float(np.var(y_training))
-    return moved / spread if spread > 0 else float(moved > 0)
-
-
 def _check_predictions(predictions: Any, n_rows: int) -> NDArray[Any]:
-    """One prediction a row, with one axis."""
     predictions = as_array(predictions)
     if predictions.shape not in ((n_rows,), (n_rows, 1)):
         raise ValueError(
@@ -320,11 +304,6 @@ class Trust:
         error = float(np.sqrt(np.sum((agreement - slope * spread) ** 2) + _PRIOR * 0.5)) / weight
         low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1).tolist()
         return cls(middle, low, high, len(spread), *(float(of.mean()) for of in shown))
-
-    @property
-    def is_wrong_about_itself(self) -> bool:
-        """Whether the model is surely less often right than it is sure."""
-        return self.high < 1 and self.right < self.confidence
 
 
 # --- what a change of predictions is worth, by a model's own probabilities -------------------------
@@ -431,52 +410,3 @@ def _named(test: ActiveTester, model: Any) -> tuple[float, tuple[float, float], 
     commonest = min(errors, key=lambda c: errors[c].value)
     low, high = errors[commonest].interval()
     return 1 - errors[commonest].value, (1 - high, 1 - low), commonest
-
-
-# --- what the acquisition function says of the rest of the pool -------------------------------------
-
-BEST = 0.1  # fraction of the rows whose scores stand for the next batches
-
-
-@dataclass(frozen=True)
-class PoolScores:
-    """Scores of the pool; the attributes are those of `skactive.StoppingReport`."""
-
-    best_score: float = np.nan
-    mean_score: float = np.nan
-    floor: float = np.nan
-    ceiling: float = np.nan
-
-    @classmethod
-    def of(cls, learner: Any, rows: Any, **source: Any) -> PoolScores:
-        """Scores by all draws, and by every second one."""
-        name = "std_dev" if task(model_of(learner)) == "regressor" else "bald"
-        cuts = {name: (0, 1), "even": (0, 2), "odd": (1, 2)}  # first draw and step
-        parts = {part: _OfDraws(SCORES[name], *cut) for part, cut in cuts.items()}
-        values, even, odd = score_pool(learner, rows, parts, **source).values()
-        n_draws, *n_classes = parts[name].axes
-        mean, best, floor = float(values.mean()), _best(values, values), np.nan
-        if n_draws >= 4:
-            n_draws //= 2
-            best = np.concatenate([_best(even, odd), _best(odd, even)])
-            floor = mean + 2 * best.std() / np.sqrt(len(best))
-        ceiling = float(np.log(min(n_draws, *n_classes))) if n_classes else float("inf")
-        return cls(float(best.mean()), mean, float(floor), ceiling)
-
-
-class _OfDraws:
-    """A score of every ``step``-th draw, which records how many draws and classes there are."""
-
-    one_draw = False
-
-    def __init__(self, score: Callable[[Any], Any], first: int, step: int) -> None:
-        self.score, self.first, self.step = score, first, step
-
-    def __call__(self, draws: Any) -> Any:
-        self.axes = [length for axis, length in enumerate(draws.shape) if axis != 1]
-        return self.score(draws[self.first :: self.step])
-
-
-def _best(chosen_by: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    n_best = max(1, round(BEST * len(values)))
-    return values[np.argsort(-chosen_by, kind="stable")[:n_best]]

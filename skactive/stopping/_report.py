@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
-from .. import _containers as chunks
+from .. import _containers as containers
 from .._utils import html
 from .._utils.randomness import check_random_state
-from .._utils.types import Auto, LossName, Posterior, StoppingMeasure, Verdict
+from .._utils.types import Auto, LossName, StoppingMeasure, Verdict
 from .._utils.validation import ParameterError, Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ..risk._estimates import looked_at
-from ._evidence import MEASURES, MOST_BATCHES, Gains, Known, PoolScores, Snapshot, Taught, Tested, Trust, scoring_for
+from ._evidence import MEASURES, MOST_BATCHES, Gains, Known, Snapshot, Taught, Tested, Trust, scoring_for
 from ._sentences import sentences_of
 
 HUNDRED = 100  # labels that the tolerance is the price of
@@ -28,7 +27,7 @@ MOST_MODELS = 6  # earlier models that are kept within `patience` labels, about
 
 @dataclass(frozen=True)
 class StoppingReport:
-    """Whether to buy more labels: what the last ones brought, and how the rest of the pool scores.
+    """Whether to buy more labels, by what the last ones brought.
 
     Make one after every batch with `from_learner`, and pass each to the next as ``previous``. Its ``verdict`` is
 
@@ -48,12 +47,9 @@ class StoppingReport:
     gains : tuple of float
         What the labels between two reports brought, in terms of ``measure``, on rows that still have no label. Those of
         "probabilities" are known a report later, as neither model judges itself. What changes back and forth counts
-        each time: their sum, which is no more than a guess leaves, is no estimate. ``recent`` does not add up.
-    recent : float
-        What ``n_recent`` labels brought, between the model before them and the one after them.
-    n_recent : int
-        By "probabilities" the labels between the previous report and the last one before it that is ``patience`` labels
-        back, or the first one; else those between that one and this report.
+        each time: their sum is no estimate.
+    recent, n_recent : float, int
+        What the last ``n_recent`` labels brought, between the model before them and the one after them.
     scoring : {"accuracy", "average_precision", "balanced_accuracy", "log_loss"} or None
         What gains are gains of. None for regressors, and before there are two classes.
     measure : {"probabilities", "changes", "movement"}
@@ -63,11 +59,10 @@ class StoppingReport:
         predictions that changed, an upper bound on the change in accuracy on these rows. "movement", for regressors:
         the mean square of the change, in units of the variance of the labels.
     trust : Trust
-        How far the model can be believed about itself: on labels of the last ten batches, which it had not been taught
-        when they were bought, the slope of labels (1 or 0 for each class) against its probabilities, both less the
-        shares of the classes, by which a guess would go. ``slope`` is from 0 to 1, ``low`` and ``high`` its 99 %
-        interval, ``n_labels`` how many labels there were, ``confidence`` how sure it was, ``right`` how often it was
-        right, and ``guess`` how often the commonest class was.
+        How far the model can be believed about itself, on labels of the last ten batches, which it had not been taught
+        when they were bought: ``slope`` of labels (1 or 0 for each class) against its probabilities, both less the
+        shares of the classes, ``low`` and ``high`` its 99 % interval, ``n_labels`` their number, ``confidence`` how
+        sure it was, ``right`` how often it was right, and ``guess`` how often the commonest class was.
     advantage : float
         How much better than naming always the class with the most labels, ``commonest``, the model is in terms of
         ``scoring``, by its probabilities on rows without a label, drawn towards the shares by the slope of ``trust``.
@@ -78,31 +73,14 @@ class StoppingReport:
         Why nobody should stop with this model: its accuracy is not told yet; or by the accuracy it is no better than a
         guess; or, by ``trust.low``, ``advantage`` and ``known.low``, perhaps no better.
     fewest : int
-        Labels of the rarest class; 0 for regressors.
+        Labels of the rarest class; 0 for regressors. Of one class alone ``one_class`` is True.
     tested : RiskDifference or None
         With ``test``: how much larger the risk was before the last labels, of ``n_recent`` and the batch after them.
     changed : float
-        Fraction of predictions that differ from the previous model's. NaN in the first report, and for regressors.
-    n_rows : int
-        Rows over which ``changed`` and the last gain are means: from the pool of the last batch, without the rows
-        bought. At most a thousand, chosen at random.
-    whole_pool : bool
-        Whether these are all rows without a label.
+        Fraction of ``n_rows`` predictions that differ from the previous model's, on rows of the pool of the last batch
+        without those bought: a thousand at random, or the ``whole_pool``. NaN in the first report, and for regressors.
     n_pool : int
         Rows without a label.
-    one_class : bool
-        Whether a classifier has seen labels of one class only.
-    best_score, mean_score : float
-        Mean score (BALD, in nats; for a regressor the standard deviation over draws, in units of the target) of the
-        best tenth of the pool, and of all of it. From four draws on, one half of them chooses the best tenth and the
-        other half scores it, which removes the bias of choosing the largest. NaN for models without posterior draws,
-        unless ``posterior`` provides some.
-    floor : float
-        Highest ``best_score`` to expect if rows differ only by noise of the draws: the mean plus two standard errors.
-        NaN with fewer than four draws.
-    ceiling : float
-        Upper bound of ``best_score``: log of the number of classes or of draws in a half, whichever is smaller.
-        Infinite for regressors.
     risk, tolerance, patience, target_risk
         As passed to `from_learner`.
 
@@ -138,8 +116,7 @@ class StoppingReport:
     >>> print(report)
     1... labels: stop. The last ... labels brought ... of accuracy, by the model's own probabilities: ... points per 100
     labels. You asked to stop when 100 further labels bring less than 5 points of accuracy (`tolerance`). The last batch
-    changed ... % of the predictions on 9... rows; below ... % on the pool, with 95 % confidence. The best tenth of the
-    pool is ... times as informative (BALD) as its average row.
+    changed ... % of the predictions on 9... rows; below ... % on the pool, with 95 % confidence.
     """
 
     rules: ClassVar[Rules] = {
@@ -154,7 +131,6 @@ class StoppingReport:
         "test": Rule(lambda test: isinstance(test, ActiveTester), "an ActiveTester, as of skactive.risk").or_none(),
         "risk": Rule(lambda risk: isinstance(risk, RiskEstimate), "a RiskEstimate, as of skactive.risk").or_none(),
         "target_risk": number(text="a finite number, the risk that is good enough").or_none(),
-        "n_draws": integer().or_none(),
         "level": number(0, 1, ends="()", remedy="0.95 is usual."),
     }
 
@@ -166,10 +142,6 @@ class StoppingReport:
     whole_pool: bool
     n_pool: int
     one_class: bool
-    best_score: float
-    mean_score: float
-    floor: float
-    ceiling: float
     risk: RiskEstimate | None
     tolerance: float
     patience: int
@@ -200,18 +172,13 @@ class StoppingReport:
         target_risk: float | None = None,
         scoring: StoppingMeasure | Auto = "auto",
         test: ActiveTester | None = None,
-        n_draws: int | None = None,
-        posterior: Posterior = "auto",
         X_training: Any = None,
         y_training: Any = None,
-        sample_weight: ArrayLike | None = None,
-        fit_params: Mapping[str, Any] | None = None,
         random_state: Any = None,
     ) -> StoppingReport:
         """Report on a learner that was just taught, and the remaining pool.
 
-        The cost is predictions for at most three thousand rows and the new labels, posterior draws for one thousand,
-        and a copy of the model. The learner and its query are not changed.
+        The cost is predictions for at most three thousand rows and the new labels, and a copy of the model.
 
         Parameters
         ----------
@@ -238,26 +205,17 @@ class StoppingReport:
             Labels of its own to see real differences on: the risk of the model ``n_recent`` labels ago and that of now,
             on the same rows. Where their interval, which allows for a look after every batch, is on one side of
             ``tolerance``, it decides. None of its labels may be taught.
-        n_draws, posterior : optional
-            As in `StochasticBatchQuery`, but models without posterior draws are bootstrapped only with
-            ``posterior="bootstrap"``.
-        X_training, y_training, sample_weight, fit_params : optional
-            As in `StochasticBatchQuery.select`. Gains count each row of the pool once, whatever its weight.
+        X_training, y_training : optional
+            As in `StochasticBatchQuery.select`.
         random_state : None, int, numpy Generator or RandomState
-            For the choice of rows, and the draws.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If training data are missing, or ``previous`` is not a report with fewer labels on rows and predictions of
-            the same kind.
+            For the choice of rows.
         """
         check_parameters(cls.rules, locals())
         if risk is not None and risk.greater_is_better and target_risk is not None and not 0 <= target_risk <= 1:
             raise ValueError(
                 f"`target_risk` must be a number from 0 to 1 for an accuracy. Got {target_risk}: give 0.85 for 85 %."
             )
-        now = Taught.checked(learner, X_pool, X_training, y_training, sample_weight)
+        now = Taught.checked(learner, X_pool, X_training, y_training)
         rng = check_random_state(random_state)
         before = _Before.of(previous, now, patience)
         if scoring != "auto" and not now.is_classifier:
@@ -267,13 +225,9 @@ class StoppingReport:
         measured = scoring_for(now.counts, scoring, None if previous is None else previous.scoring)
         in_terms_of = measured or "accuracy"
         trust = Trust.of(before.batches)
-        scores, gains = PoolScores(), Gains()
-        with whole_fit(now.estimator, lambda: chunks.take_rows(now.X, np.arange(1)), now.y):
+        gains = Gains()
+        with whole_fit(now.estimator, lambda: containers.take_rows(now.X, np.arange(1)), now.y):
             snapshot = Snapshot.of(now, rng)
-            if now.n_pool and now.has_draws(posterior):
-                fit = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
-                draws = {"fit_params": fit_params, "n_draws": n_draws, "posterior": posterior, "random_state": rng}
-                scores = PoolScores.of(learner, snapshot.X, **fit, **draws)
             if previous is not None:
                 left = before.past[-1].without(now.keys)
                 previous._check_recognised(left, now)
@@ -293,7 +247,6 @@ class StoppingReport:
             known=known,
             tested=tested,
             **vars(gains),
-            **vars(scores),
             risk=risk,
             tolerance=tolerance,
             patience=patience,
@@ -322,7 +275,8 @@ class StoppingReport:
                 f"labels, and now there are {now.n_labels}. Report once after each batch; omit `previous` where "
                 "training starts again."
             )
-        if now.n_pool and chunks.layout(self._past[-1].X) != chunks.layout(chunks.take_rows(now.X_pool, np.arange(1))):
+        row = containers.take_rows(now.X_pool, np.arange(1)) if now.n_pool else self._past[-1].X
+        if containers.layout(self._past[-1].X) != containers.layout(row):
             raise ValueError(
                 "`previous` must be a report on rows like those of `X_pool`, with the same container and columns."
             )
@@ -452,7 +406,7 @@ class _Before:
         past, batches = previous._window(patience), previous._batches
         last, new = past[-1], np.flatnonzero([key not in previous._taught for key in now.keys])
         if now.is_classifier:
-            tested = Tested.of(last, chunks.take_rows(now.X, new), now.y[new])
+            tested = Tested.of(last, containers.take_rows(now.X, new), now.y[new])
             batches = (*batches, *([] if tested is None else [tested]))[-MOST_BATCHES:]
         return cls(previous.labels, past, batches)
 

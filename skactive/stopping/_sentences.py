@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-NEAR = 0.95  # fraction of the ceiling above which a score would rise with more draws
-
 
 def sentences_of(report: Any) -> dict[str, str]:
     """What there is to say of a `StoppingReport`, by what it is about."""
@@ -19,7 +17,6 @@ def sentences_of(report: Any) -> dict[str, str]:
         "test": _on_test(report),
         "predictions": _on_predictions(report),
         "risk": _on_risk(report),
-        "scores": _on_scores(report),
     }
     return {topic: sentences for topic, sentences in found.items() if sentences}
 
@@ -57,7 +54,7 @@ def _on_trust(report: Any) -> str:
     if report.measure == "movement" or not report.gains or report.one_class:
         return ""
     trust, parts = report.trust, []
-    if report.measure == "probabilities" and trust.is_wrong_about_itself:
+    if report.measure == "probabilities" and trust.high < 1 and trust.right < trust.confidence:
         parts.append(
             f"The model is overconfident: on the last {trust.n_labels} labels it was {_percent(trust.confidence)} "
             f"confident but {_percent(trust.right)} accurate before training on them. Estimated gains are scaled by "
@@ -136,19 +133,6 @@ def _on_risk(report: Any) -> str:
         remedy = "Another model, or other columns, may help where labels do not."
         return f"The {name} misses its target of {report.target_risk:g}: {report.risk}. {remedy}"
     return f"The {name} is not known to have reached its target of {report.target_risk:g}: {report.risk}."
-
-
-def _on_scores(report: Any) -> str:
-    if np.isnan(report.best_score):
-        return ""
-    if report.best_score > NEAR * report.ceiling:
-        return "The draws disagree about the best rows as much as they can. More of them (`n_draws`) would rank better."
-    if report.best_score <= report.floor:
-        return "Scores differ by no more than the noise of the draws: use more draws, or choose rows at random."
-    times = report.best_score / report.mean_score
-    if report.ceiling == np.inf:
-        return f"The model is {times:.2g} times as uncertain in the best tenth of the pool as in its average row."
-    return f"The best tenth of the pool is {times:.2g} times as informative (BALD) as its average row."
 
 
 def _points(gain: float) -> str:

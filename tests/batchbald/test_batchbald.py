@@ -125,23 +125,6 @@ def test_other_orders_of_rows_draws_and_classes_change_nothing(max_outcomes):
         np.testing.assert_allclose(turned.gains, plain.gains, rtol=1e-9)
 
 
-def test_any_array_or_tensor_of_draws_will_do_and_is_left_as_it_was(global_state_untouched):
-    draws = some_draws(9, 50, 3)
-    before = draws.tobytes()
-    expected = choose(draws, 5, max_outcomes=50)
-    for name, held in {
-        "list": draws.tolist(),
-        "classes first in memory": np.ascontiguousarray(draws.swapaxes(1, 2)).swapaxes(1, 2),
-        "other byte order": draws.astype(">f8"),
-        "negative strides": draws[::-1, ::-1].copy()[::-1, ::-1],
-        "tensor": torch.from_numpy(draws).requires_grad_(),
-    }.items():
-        batch = choose(held, 5, max_outcomes=50)
-        assert batch.indices.tolist() == expected.indices.tolist(), name
-        np.testing.assert_allclose(batch.gains, expected.gains, rtol=1e-9, err_msg=name)
-    assert draws.tobytes() == before
-
-
 @pytest.mark.arithmetic
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_gains_of_low_precision_draws_are_those_of_the_same_numbers_in_float64(dtype):

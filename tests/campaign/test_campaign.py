@@ -104,7 +104,7 @@ def test_rows_that_are_out_count_as_pending_and_a_query_that_keeps_a_state_is_wa
 def test_the_same_seed_asks_for_the_same_ids_in_one_process_and_in_many(tmp_path, query):
     one, many = started(tmp_path, query=query), started(tmp_path / "many", query=query)
     shuffled = table().sample(frac=1, random_state=1)[["since", "churn", "customer", "plan", "age"]]
-    for _ in range(3):
+    for _ in range(2):
         batch, again = one.ask(10), many.ask(10)
         assert batch.index.tolist() == again.index.tolist()
         told(one, batch)
@@ -225,7 +225,7 @@ def test_numbers_are_predicted_by_a_regressor(tmp_path):
     frame = table().assign(churn=np.nan)
     frame.loc[:19, "churn"] = np.linspace(0.1, 3, 20)
     campaign = started(tmp_path, frame, model="forest")
-    assert (campaign.kind, campaign.status(report=False).accuracy.n_labels) == ("numbers", 20)
+    assert (campaign.kind, counts(campaign).n_labels) == ("numbers", 20)
     batch = campaign.ask(10)
     assert batch["guess"].between(0, 3).all()
     campaign.tell(dict.fromkeys(batch.index, "1.5"))  # as a file has it
@@ -432,6 +432,7 @@ def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path
     assert (status.n_rows, status.n_labels, status.n_out, status.n_left) == (N, 45, 5, 70)
     assert sum(status.by_label.values()) == 45
     assert list(status.report.labels) == [15, 45]
+    assert status.report.n_pool == 75  # rows that are out have no label either
     assert status.accuracy.weighted
     assert status.accuracy.low <= status.accuracy.value <= status.accuracy.high
     assert "45 labelled, 5 out, 70 left; 3 batches so far." in str(status)
@@ -442,10 +443,9 @@ def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path
     assert capsys.readouterr().err == ""
     opened(tmp_path, table(), verbose=1).ask(3)
     assert "row/s" in capsys.readouterr().err
-    campaign.ask(67)  # all that were left: rows that are out have no label either
-    assert campaign.status(accuracy=False).report.n_pool == 75
 
 
+@pytest.mark.slow  # tests/stopping has coins that nobody stops with
 def test_of_coins_no_status_says_stop_and_the_first_batches_say_that_a_class_is_rare(tmp_path):
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"customer": range(400), "x": rng.normal(size=400), "churn": None})
@@ -464,7 +464,7 @@ def test_of_coins_no_status_says_stop_and_the_first_batches_say_that_a_class_is_
 
 def test_recheck_lists_the_labels_that_were_turned_round_first(tmp_path):
     frame = table(200)
-    campaign = started(tmp_path, frame, model="forest")
+    campaign = started(tmp_path, frame)
     says = {id: truth(frame)[id] for id in campaign.ask(150).index}
     turned = list(says)[:3]
     campaign.tell(says | {id: "no" if says[id] == "yes" else "yes" for id in turned})

@@ -52,9 +52,7 @@ def started(frame, name="churn.db", id="customer"):
 
 
 WAYS = {
-    "one file": lambda: parquet.write_table(table(), "one.parquet", row_group_size=50) or Path("one.parquet"),
     "folder": written,
-    "pattern": lambda: f"{written()}/*.parquet",
     "files in another order": lambda: [f"{written()}/p{i}.parquet" for i in (3, 1, 0, 2)],
     "dataset": lambda: pyarrow.dataset.dataset(written()),
 }

@@ -1,6 +1,5 @@
 """The commands over one file: what they write, what they say, what they refuse."""
 
-import html
 import io
 import itertools
 import json
@@ -109,11 +108,15 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
         filled(f"week{week}.csv", says)
         shell(f"tell c.db week{week}.csv")
     of_report = "--scoring log_loss --tolerance 0.3 --patience 5"
-    status = json.loads(shell(f"status c.db {of_report} --json").out)
-    assert "bring less than 0.3 nats of log loss (`tolerance`)" in status["report"]
     shell(f"report c.db {of_report} -o report.html")
     page = Path("report.html").read_text(encoding="utf-8")
-    for part in (html.escape(status["report"]), "60 labelled, 0 out", "The last batch", "<svg", "&lt;b&gt;extra"):
+    for part in (
+        "bring less than 0.3 nats of log loss (`tolerance`)",
+        "60 labelled, 0 out",
+        "The last batch",
+        "<svg",
+        "&lt;b&gt;extra",
+    ):
         assert part in page
     assert not re.search(r'(src|href)="(?!#)', page.split("<body>")[1].replace("xlink:href", ""))
 
@@ -306,21 +309,6 @@ def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_name
     assert "is not there any more: name the table by --pool" in shell("ask alone/c.db", 2).err
     assert shell("ask alone/c.db -n 2 --pool pool.csv").err == ""
     assert re.search(r"note: the table is read from '.*pool\.csv', as alone/c\.db says", shell("status alone/c.db").err)
-
-
-def test_what_is_no_pool_is_one_message_and_no_file(shell, table):
-    table.head(3).to_parquet("twice.parquet")
-    table.head(3).assign(more=1).to_parquet("other.parquet")
-    for files, message in [
-        (["pool/*.pq"], "pool/*.pq: there is no file"),
-        (["nowhere.parquet"], "No such file"),
-        ([*PARTS, "other.parquet"], "its columns must be those of other.parquet"),
-        ([*PARTS, "twice.parquet"], "Got '000' again in row 91"),
-    ]:
-        error = shell(of("c.db", *files), 2).err
-        assert message in error, files
-        assert error.count("\n") == 1
-        assert not Path("c.db").exists()
 
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
@@ -559,8 +547,6 @@ def test_an_answer_that_cannot_be_shown_undoes_nothing(shell, monkeypatch, gone)
                 patch.setattr(sys, "stdout", out)
                 assert main(["ask", "c.db", "-n", "1"]) == code
             assert shell.counts()["n_out"] == n
-            if code:
-                full.flush()  # as Python does at its end
     assert b"\\xe4\nThis row is out." in ascii_only.buffer.getvalue()
 
 
@@ -573,7 +559,6 @@ def test_notes_that_nobody_hears_stop_no_command(shell, monkeypatch, gone):
             patch.setattr(sys, "stderr", err)
             Path("b.csv").write_text(f"id,churn\n{ids[i]},new {i}\n")
             assert main(["tell", "c.db", "a.csv"]) == main(["tell", "c.db", "b.csv", "--unasked"]) == 0
-            assert main(["ask", "c.db", "-n", "1"]) == 0
             assert main(["tell", "c.db", "nope.csv"]) == 2
     shell.capsys.readouterr()
     assert shell.counts()["n_labels"] == 4

@@ -21,7 +21,6 @@ from skactive.posterior import bootstrap
 from skactive.query import Pool, score_pool
 from skactive.risk import RiskEstimate, estimate_risk, lure_weights
 from skactive.samplers import SAMPLERS, log_proba, repulsive
-from skactive.samplers._law import draw_batch
 from skactive.scores import SCORES
 
 RNG = np.random.default_rng(0)
@@ -261,11 +260,3 @@ def test_a_score_that_writes_into_its_draws_changes_no_other_score():
     beside = score_pool(FOREST, X, {"greedy": greedy, "bald": "bald"}, **given)
     np.testing.assert_array_equal(beside["bald"], alone)
     assert alone.max() > 0
-
-
-def test_a_batch_keeps_its_probabilities_when_a_series_of_scores_changes():
-    scores = pd.Series(SIX.copy())
-    law = draw_batch("softmax", scores, 3, np.random.default_rng(0))[1]
-    before = law.log_proba()
-    scores.iloc[:] = 0.0
-    np.testing.assert_array_equal(law.log_proba(), before)

@@ -59,10 +59,11 @@ def with_an_empty_block():
     return dask.dataframe.concat([of_frame(X[:0]), of_frame()])
 
 
-@pytest.fixture(scope="module")
-def client():
+@pytest.fixture(scope="module", params=["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def client(request):
+    processes = request.param == "processes"
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=processes, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client

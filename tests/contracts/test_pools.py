@@ -118,7 +118,7 @@ def stopping(wrap, rows, model):
     left = np.setdiff1d(np.arange(FIRST, N), FIRST + indices)
     rest = rows[left] if isinstance(rows, np.ndarray) else [rows[i] for i in left]
     report = StoppingReport.from_learner(learner, wrap(rest), first, random_state=0)
-    return [report.n_rows, report.n_pool, *report.gains, report.changed, report.best_score]
+    return [report.n_rows, report.n_pool, *report.gains, report.changed]
 
 
 def active_tester(wrap, rows, model):

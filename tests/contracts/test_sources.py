@@ -39,7 +39,9 @@ ARGUMENTS = {
     "PLSCanonical": {"n_components": 1},
     "RANSACRegressor": {"min_samples": 0.5, "max_trials": 5},
     "TheilSenRegressor": {"max_subpopulation": 50},
-    "TunedThresholdClassifierCV": {"cv": 2},
+    "TunedThresholdClassifierCV": {"cv": 2, "thresholds": 5},
+    "LassoCV": {"cv": 2},
+    "ElasticNetCV": {"cv": 2},
     "IsotonicRegression": {"out_of_bounds": "clip"},  # NaN outside of what a member saw is refused as draws
 }
 

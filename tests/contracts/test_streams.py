@@ -58,18 +58,6 @@ class Items(torch.utils.data.Dataset):
         return self.rows[i], 0
 
 
-class Relation:
-    """What another library has: a stream of Arrow, and nothing that a weak reference can be made of."""
-
-    __slots__ = ("table",)
-
-    def __init__(self, table):
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
 def parquet(frame, folder, n_files):
     for i, part in enumerate(np.array_split(np.arange(len(frame)), n_files)):
         frame.iloc[part].to_parquet(pathlib.Path(folder) / f"{i:02}.parquet", index=False, row_group_size=271)
@@ -88,9 +76,8 @@ def in_blocks(frame, n):
 OF_FRAMES = {
     "Parquet": lambda frame, folder: parquet(frame, folder, 1),
     "Parquet in many files": lambda frame, folder: parquet(frame, folder, 7),
-    "stream of Arrow": lambda frame, folder: Relation(pyarrow.table(frame)),
     "Arrow": lambda frame, folder: pyarrow.table(frame),
-    "batches that come once": lambda frame, folder: pyarrow.table(frame).to_reader(max_chunksize=170),
+    "batches that come once": lambda frame, folder: blocks(pyarrow.table(frame).to_reader(max_chunksize=170)),
     "polars": lambda frame, folder: polars.from_pandas(frame),
     "lazy polars": lambda frame, folder: polars.from_pandas(frame).lazy(),
     "dask frame": lambda frame, folder: dask.dataframe.from_pandas(frame, npartitions=5),
@@ -292,6 +279,12 @@ def test_an_iterator_that_was_read_is_refused():
     make().select(model("forest", True), pool, 3)
     with pytest.raises(ValueError, match="an iterator that was read before"):
         make().select(model("forest", True), pool, 3)
+
+
+def test_a_stream_of_arrow_is_refused_with_the_pool_that_it_can_be():
+    for pool in (pyarrow.table(NUMBERS).to_reader(), pyarrow.dataset.dataset(pyarrow.table(NUMBERS)).scanner()):
+        with pytest.raises(TypeError, match=r"Make a pool of blocks of rows by `skactive\.blocks`"):
+            make().select(model("forest", True), pool, 3)
 
 
 def test_a_file_that_vanishes_is_said(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse, stats
+from scipy import stats
 from sklearn.datasets import load_iris
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.model_selection import GroupShuffleSplit
@@ -235,14 +235,6 @@ def test_stratified_first_labels_have_every_class_and_its_share(data):
     assert (chosen < np.maximum(share, 1) + 1).all()  # rounded up at most
     rare = np.maximum(0, 1 - share).sum()  # what the rows of rare classes take from the others
     assert (chosen > share - 1 - rare).all()
-
-
-def test_the_containers_of_features_and_labels_change_nothing():
-    same = numbers(run({"q": first_rows}, DecisionTreeClassifier()))
-    for features in (sparse.csc_matrix(X), X.tolist(), pd.DataFrame(X)):
-        assert numbers(run({"q": first_rows}, DecisionTreeClassifier(), X=features)) == same, type(features)
-    for labels in (LABELS.tolist(), pd.Series(LABELS, dtype="category"), LABELS[:, None]):
-        assert numbers(run({"q": first_rows}, DecisionTreeClassifier(), y=labels)) == same, type(labels)
 
 
 def test_a_scorer_that_asks_for_rows_gets_their_positions_in_the_callers_data():

@@ -154,19 +154,11 @@ def test_scores_are_shades_of_the_pool():
     assert display.colorbar_.ax.get_ylabel() == "BALD (nats)"
 
 
-def test_a_batch_of_an_experiment_is_that_of_the_round_and_the_rows_before_it_are_labelled(result):
-    display = BatchDisplay.from_result(result, X, round=2, trial=1)
-    for query in ("power", "uniform"):
-        rounds = {r.round: list(r.indices) for r in result.rounds if r.query == query and r.trial == 1}
-        assert list(display.batches[query]) == rounds[2]
-        assert list(display.labelled[query]) == rounds[0] + rounds[1]
-    for trial, number in [(0, 0), (0, 4), (7, 1)]:
-        with pytest.raises(ValueError, match=rf"`trial` and `round` must be those of a batch.*Got {trial}, {number}"):
-            BatchDisplay.from_result(result, X, trial=trial, round=number)
-    with pytest.raises(ValueError, match="`result` must be distinct positions from 0 to 19"):
-        BatchDisplay.from_result(result, X[:20], trial=0, round=1)
+def test_batches_of_other_rows_and_none_at_all_are_refused():
     with pytest.raises(ValueError, match=r"`batches\['a'\]` must be distinct positions from 0 to 149"):
         BatchDisplay.from_batches(X, {"a": [150]})
+    with pytest.raises(ValueError, match="`batches` must hold one batch or more"):
+        BatchDisplay.from_batches(X, {})
 
 
 def displays():

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 from scipy.stats import special_ortho_group
-from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import Matern, PairwiseKernel, RationalQuadratic
 from sklearn.linear_model import ARDRegression, BayesianRidge
 
 from skactive import sample_posterior
-from skactive.posterior import _gaussian_processes as gaussian_processes
 from skactive.posterior import _linear as linear_models
 
 EPS = np.finfo(float).eps
@@ -56,42 +53,3 @@ def test_draws_of_bayesian_regressions_do_not_hang_on_signs_of_eigenvectors(esti
     # Products of 8 by 8 matrices and of 8 numbers, of an orthonormal basis: 3 * 8 eps of the largest of numbers summed.
     tolerance = 24 * EPS * 8 * np.abs(sample_posterior(estimator.fit(X, y), 30, np.random.default_rng(0))(X)).max()
     assert_same_draws(monkeypatch, linear_models, estimator, X, tolerance)
-
-
-SMOOTH = RationalQuadratic(1.0) ** 1.5  # eigenvalues down to eps: roots of rounding, see below
-
-
-@pytest.mark.parametrize(
-    ("model", "kernel", "tolerance"),
-    [
-        (GaussianProcessRegressor, Matern(1.0, nu=0.3), 1e-9),
-        (GaussianProcessRegressor, SMOOTH, 1e-6),
-        (GaussianProcessClassifier, SMOOTH, 1e-6),
-        (GaussianProcessClassifier, 1.5 * PairwiseKernel(gamma=0.5, metric="laplacian"), 1e-9),
-    ],
-)
-def test_draws_of_gaussian_processes_do_not_hang_on_signs_of_eigenvectors(model, kernel, tolerance, monkeypatch):
-    rng = np.random.default_rng(2)
-    angles = 2 * np.pi * np.arange(12) / 12  # rows on a circle: eigenvalues of the kernel come in pairs
-    X = np.column_stack([np.cos(angles), np.sin(angles)])
-    estimator = model(kernel, optimizer=None).fit(X, X[:, 0] if model is GaussianProcessRegressor else X[:, 0] > 0)
-    # What the training rows leave open is a difference from the prior's variance, of an error of eps times the
-    # kernel's condition at worst; its root is taken.
-    assert_same_draws(monkeypatch, gaussian_processes, estimator, rng.uniform(-2, 2, (20, 2)), tolerance)
-
-
-def test_the_number_of_eigenvalues_that_count_as_zero_does_not_decide_on_draws(monkeypatch):
-    # Twelve rows, each twice: half of the eigenvalues are rounding, of which another LAPACK may keep some.
-    rng = np.random.default_rng(3)
-    X = np.repeat(rng.uniform(-1, 1, (12, 2)), 2, axis=0)
-    estimator = GaussianProcessRegressor(Matern(1.0, nu=0.3), optimizer=None, alpha=0.01).fit(X, X[:, 0])
-    ours = sample_posterior(estimator, 30, np.random.default_rng(0))(0.9 * X)
-
-    def generous(matrix):
-        values, vectors = scipy.linalg.eigh(matrix)
-        return np.maximum(values, 2 * len(values) * EPS * values[-1]), vectors
-
-    monkeypatch.setattr(gaussian_processes, "eigh", generous)
-    theirs = sample_posterior(estimator, 30, np.random.default_rng(0))(0.9 * X)
-    # What is kept of them are features of sqrt(2 n eps) times rounding / sqrt(2 n eps) at most: 1e-7 of the others.
-    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6)

@@ -317,19 +317,6 @@ def test_log_probabilities_of_a_query_are_those_of_the_law(kind, sampler, epsilo
 
 
 @pytest.mark.parametrize(
-    ("kind", "space"),
-    [("bagging", "gradients"), ("dropout net", "auto"), ("skorch", "gradients"), ("calibrated", "auto")],
-)
-def test_a_batch_does_not_depend_on_the_chunks(kind, space, models):
-    batches = [
-        query(space=space, chunk_size=size, diversity=2).select(models(kind), X_POOL, 8, pending=[4, 20])
-        for size in (None, 7, 1)
-    ]
-    np.testing.assert_array_equal(batches[1], batches[0])
-    np.testing.assert_array_equal(batches[2], batches[0])
-
-
-@pytest.mark.parametrize(
     ("kind", "held"),
     [
         ("bagging", sparse.csc_array),

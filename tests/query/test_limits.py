@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -246,15 +245,7 @@ def test_the_cheapest_rows_of_a_group_are_kept_in_reserve_for_it():
     assert sorted(costs[rows]) == [1, 2, 8]
 
 
-def test_a_batch_is_called_nearly_random_by_the_rows_that_the_limits_leave():
-    best = np.arange(N) % 10 == 0
-    scores = np.where(best, 10.0, 1.0)
-    query = StochasticBatchQuery(sampler="softmax", beta=1e-3, random_state=0)
-    with pytest.warns(UserWarning, match="nearly random: a pick scores .* the mean of the rows that `limits` leave"):
-        query.select_scored(scores, 5, limits=Limits(must=[7]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        query.select_scored(scores, 5, limits=Limits(best, max_per_group={True: 0}))
+def test_rows_that_the_limits_leave_and_that_have_no_score_are_told_of():
     with pytest.warns(UserWarning, match="Only 1 rows that the limits leave could be drawn by their scores, and 3"):
         StochasticBatchQuery().select_scored([1.0, 0.0, 0.0, 0.0], 3, limits=Limits(["a"] * 4, max_per_group=3))
 

@@ -1,7 +1,5 @@
 """StochasticBatchQuery: the same batch however the pool is held and cut, and nothing changed on the way."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -158,43 +156,21 @@ def test_the_default_of_a_classifier_is_power_sampling_from_the_margin_with_beta
     np.testing.assert_array_equal(q.scores_, scores.margin(FOREST.predict_proba(POOL)[None]))
 
 
-# --- a batch that is nearly random
+def test_a_parameter_of_the_query_is_no_keyword_of_select_and_one_of_a_call():
+    q = StochasticBatchQuery("margin", random_state=0)
+    with pytest.raises(TypeError, match=r"`select` takes no keyword `beta`.*keywords of `query\(estimator, X_pool"):
+        q.select(FOREST, POOL, 3, beta=2)
+    assert len(q(FOREST, POOL, 3, beta=2)) == 3
 
 
-def constant(values):
-    """A score that gives rows these values."""
-    return lambda learner, rows: np.asarray(values, dtype=float)[: len(rows)]
+# --- how far a batch prefers rows of large scores
 
 
-@pytest.mark.filterwarnings("default:This batch is nearly random")
-@pytest.mark.parametrize("sampler", ["power", "softmax", "softrank"])
-def test_a_law_that_hardly_prefers_rows_of_large_scores_is_warned_of(sampler):
+def test_the_concentration_of_a_batch_is_its_mean_score_over_that_of_the_pool():
     values = np.linspace(1, 1.5, len(POOL))
-    q = StochasticBatchQuery(constant(values), sampler, beta=0.01, random_state=0)
-    with pytest.warns(UserWarning, match=r"nearly random: .*Raise `beta` above 0\.01, to 0\.04"):
-        q.select(FOREST, POOL, 5)
+    q = StochasticBatchQuery(lambda learner, rows: values[: len(rows)], beta=0.01, random_state=0)
+    q.select(FOREST, POOL, 5)
     assert q.concentration_ == pytest.approx(q.scores_[q.indices_].mean() / values.mean())
-
-
-def test_a_few_rows_that_hold_all_weight_of_a_large_pool_are_seen():
-    scores = np.full(300_000, 1e-3)
-    scores[7] = 1e3  # which a look at a part of the rows would miss
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        StochasticBatchQuery("bald", beta=8, random_state=0).select_scored(scores, 5)
-
-
-@pytest.mark.filterwarnings("error:This batch is nearly random")
-def test_where_another_beta_would_not_help_nothing_is_said():
-    few = np.linspace(1, 1.5, 10_000)
-    for values, options in (
-        (np.linspace(1, 1.05, 10_000), {}),  # all alike: no beta helps
-        (np.ones(10_000), {}),
-        (few, {"beta": 0}),  # which asks for it
-        (few, {"sampler": "uniform"}),
-        (few, {"sampler": "topk"}),
-    ):
-        StochasticBatchQuery(constant(values), random_state=0, **options).select(FOREST, POOL, 5)
 
 
 # --- draws that are no functions

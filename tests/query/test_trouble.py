@@ -142,8 +142,7 @@ def asked(model):
     options = {"n_initial": 20, "n_rounds": 2, "batch_size": 5, "n_trials": 1, "random_state": 0}
     rounds = run_experiment(clone(model), {"q": StochasticBatchQuery("margin", beta=1.0)}, X, Y, **options).rounds
     yield [done.indices for done in rounds]
-    report = StoppingReport.from_learner(model, POOL, **WITH, posterior="bootstrap", random_state=0)
-    yield round(report.mean_score, 9)  # sums over lists may differ in the last bit
+    yield StoppingReport.from_learner(model, POOL, **WITH, random_state=0).commonest
 
 
 def test_a_model_that_keeps_no_underscore_is_asked_whether_it_is_fitted():

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skactive import StochasticBatchQuery, StoppingReport, run_experiment, sample_posterior
+from skactive import StochasticBatchQuery, run_experiment, sample_posterior
 from skactive.posterior import bootstrap
 from skactive.posterior._wrappers import weight_keyword
 from skactive.query import score_pool
@@ -155,7 +155,6 @@ def test_weights_that_are_none_are_refused(weight):
     for call in (
         lambda **w: query.select(model, POOL, 2, **GIVEN, **w),
         lambda **w: score_pool(model, POOL, **GIVEN, **w),
-        lambda **w: StoppingReport.from_learner(model, POOL, **GIVEN, **w),
         lambda **w: bootstrap(model, FIRST, Y[:N], 2, np.random.default_rng(0), **w),
         lambda **w: run_experiment(model, {"a": query}, FIRST, Y[:N], n_initial=5, n_rounds=1, **w),
     ):

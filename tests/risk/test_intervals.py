@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sklearn.datasets import load_digits
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, balanced_accuracy_score, make_scorer, max_error
 from sklearn.naive_bayes import GaussianNB
 from small_models import first_law
 
@@ -280,7 +278,10 @@ def test_a_difference_is_that_of_both_risks_with_a_smaller_error_than_apart(mode
     assert low == pytest.approx(difference.value - math.sqrt(down**2 + up**2 - 2 * correlation * down * up))
 
 
-@pytest.mark.parametrize(("share", "n_labelled"), [(0.5, 400), (0.25, 100), (0.05, 30)])
+@pytest.mark.parametrize(
+    ("share", "n_labelled"),
+    [(0.5, 400), *[pytest.param(*of, marks=pytest.mark.slow) for of in ((0.25, 100), (0.05, 30))]],
+)
 def test_intervals_of_differences_hold_where_models_are_wrong_on_different_rows(share, n_labelled):
     rng, n, n_held = np.random.default_rng(0), 200, 0
     for _ in range(n):  # 0.84 to 0.86 of intervals held at a half, when both parts were taken for independent
@@ -315,35 +316,6 @@ def test_one_side_of_a_difference_is_open():
     assert found.interval(side="upper") == (-math.inf, pytest.approx(found.interval(0.9)[1]))
     assert found.interval(side="lower")[1] == math.inf
     assert low < found.interval(side="lower")[0] < found.value < found.interval(side="upper")[1] < high
-
-
-def test_measures_are_the_weighted_ones_with_an_interval_around_them():
-    labels, measure = (y == 8).astype(int), average_precision_score
-    model = LogisticRegression(max_iter=500).fit(X[:100], labels[:100])
-    tester, answers = told(model, 300, labels), model.decision_function(X[100:])
-    found, again = (tester.measure(model, "average_precision", n_resamples=50, random_state=0) for _ in range(2))
-    weights = lure_weights(tester.log_proba_, len(X) - 100)
-    assert found.value == pytest.approx(measure(tester.labels_, answers[tester.indices_], sample_weight=weights))
-    low, high = found.interval()
-    assert low <= measure(labels[100:], answers) <= high
-    assert (low, high) == pytest.approx(tuple(np.quantile(found.resampled, [0.025, 0.975])))
-    np.testing.assert_array_equal(found.resampled, again.resampled)
-
-
-def test_a_measure_that_no_resampling_changes_has_no_interval_and_that_of_the_whole_pool_no_width(recwarn):
-    model = RandomForestClassifier(20, random_state=0).fit(X, y)
-    tester = told(model, 20, rows=slice(60))
-    assert np.isnan(tester.measure(model, "accuracy", n_resamples=20).interval()).all()
-    tester.tell(y[:60][tester.ask(model, 40)])
-    weak = LogisticRegression(C=1e-4).fit(X[:100], y[:100])
-    with pytest.raises(TypeError, match="`scoring` must take `sample_weight`"):
-        tester.measure(weak, make_scorer(max_error))
-    measured = tester.measure(weak, "balanced_accuracy")
-    assert measured.interval() == (measured.value, measured.value)
-    assert measured.value == pytest.approx(balanced_accuracy_score(y[:60], weak.predict(X[:60])))
-    one_class = DummyClassifier().fit(X[:20], np.zeros(20))
-    tester = told(one_class, 100, (y == 8).astype(float), sampler="uniform")
-    assert tester.measure(one_class, "balanced_accuracy", n_resamples=20, random_state=0).value == pytest.approx(0.5)
 
 
 def test_options_are_checked():

@@ -112,9 +112,6 @@ def test_weighted_estimates_are_unbiased_over_all_batches(model, loss, bound):
         known, left = (weights * losses)[picks].sum(), bound * np.delete(weights, picks).sum()
         assert found.limits == pytest.approx((known / 7.5, (known + left) / 7.5))
     assert expected == pytest.approx(np.average(losses, weights=weights))
-    right, of_picks = model.predict(rows[picks]) == labels[picks], lure_weights(tester.log_proba_, 6) * weights[picks]
-    measured = tester.measure(model, "accuracy", n_resamples=10)
-    assert measured.value == pytest.approx(np.average(right, weights=of_picks))
 
 
 def test_row_weights_are_refused_that_are_no_weights_of_the_rows():

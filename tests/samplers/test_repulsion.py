@@ -93,13 +93,13 @@ def count(points, scores, k, beta, gamma, *, n_trials=250, epsilon=0.0, sampler=
     [
         ("vectors", 3, 0, 0.5, 0.0, 0),
         ("vectors", 3, 4, 2, 0.3, 0),
-        ("vectors", 5, 1, 4, 0.0, 0),
+        pytest.param("vectors", 5, 1, 4, 0.0, 0, marks=pytest.mark.law),
         ("vectors", 2, 1, 2, 0.3, 1),
         ("outer products", 2, 1, 1, 0.0, 0),
         ("leaves", 3, 4, 0.5, 0.0, 0),
         ("leaves", 2, 1, 2, 0.3, 2),
         ("gradients", 2, 0, 4, 0.0, 0),
-        ("gradients with leaves", 4, 1, 2, 0.0, 0),
+        pytest.param("gradients with leaves", 4, 1, 2, 0.0, 0, marks=pytest.mark.law),
         ("gradients with leaves", 2, 1, 2, 0.0, 2),
         *[pytest.param(space, 3, 2, 1, 0.2, 1, marks=pytest.mark.law) for space in spaces()],
     ],
@@ -157,9 +157,7 @@ def test_diversity_0_is_power_alone_whatever_the_points():
         np.testing.assert_array_equal(batch, power(SCORES, 3, theirs, beta=2))
 
 
-@pytest.mark.parametrize(
-    ("space", "updates", "proposals"), [("vectors", "never", 8), ("leaves", "always", 64), ("vectors", "always", 1)]
-)
+@pytest.mark.parametrize(("space", "updates", "proposals"), [("vectors", "never", 8), ("vectors", "always", 1)])
 def test_the_law_is_the_same_whenever_weights_are_brought_up_to_date(space, updates, proposals, monkeypatch):
     # When to update is a matter of speed: with few rows it happens all the time, with many hardly ever.
     policy = _repulsion.Bounds.update if updates == "always" else lambda self: None

@@ -65,7 +65,7 @@ def loop(X: Floats, y: Rows) -> StoppingReport:
     batch: Rows = query.select(learner, X, n_instances=3, limits=Limits(groups=np.arange(len(X)) // 5, max_per_group=1))
     scores: Floats = query.scores_
     assert (len(scores), len(batch)) == (len(X), 3)
-    return StoppingReport.from_learner(learner, X, None, scoring="accuracy", posterior="auto")
+    return StoppingReport.from_learner(learner, X, None, scoring="accuracy")
 
 
 def experiment(X: Floats, y: Rows) -> ExperimentResult:

@@ -68,7 +68,6 @@ def plain_array(name: str, values: Any, *, rule: str = "be an array", objects: b
 
 
 def is_real(array: Any) -> bool:
-    """Whether the type of an array's or a tensor's elements is one of real numbers."""
     if hasattr(array.dtype, "is_complex"):  # torch's
         return not array.dtype.is_complex
     return array.dtype.kind in "fiub"
@@ -215,7 +214,10 @@ def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bo
         before, now = float64_array("draws", draws), float64_array("draws", again)
         # Absolute errors go by the largest number, which is 1 for probabilities.
         largest = 1.0 if before.ndim == 3 else np.abs(before[np.isfinite(before)]).max(initial=0.0)
-        rounding = _digits(draws)
+        # On a GPU float32, too, may be multiplied with the 10 bits of TF32.
+        of_single = 2.0**-6 if hasattr(draws, "detach") and draws.is_cuda else 1e-4
+        digits = {"torch.float16": 2.0**-6, "float16": 2.0**-6, "torch.bfloat16": 2.0**-3}
+        rounding = digits.get(str(draws.dtype), of_single)
         if np.allclose(before, now, rtol=rounding, atol=0.1 * rounding * largest, equal_nan=within_spread):
             return
         if within_spread and np.sqrt(np.mean((now - before) ** 2)) <= 0.1 * np.sqrt(np.mean(np.var(before, axis=0))):
@@ -225,13 +227,6 @@ def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bo
         f"{what} gave other values. Draw parameters (or masks, or members) once, in `sample_posterior`, and only "
         "evaluate them after."
     )
-
-
-def _digits(draws: Any) -> float:
-    """The relative error that rounding may make in the type that draws were computed in."""
-    # On a GPU float32, too, may be multiplied with the 10 bits of TF32.
-    of_single = 2.0**-6 if hasattr(draws, "detach") and draws.is_cuda else 1e-4
-    return {"torch.float16": 2.0**-6, "float16": 2.0**-6, "torch.bfloat16": 2.0**-3}.get(str(draws.dtype), of_single)
 
 
 def weights_error(name: str, got: str) -> ValueError:
@@ -274,7 +269,6 @@ def check_positions(name: str, rows: Any, n_points: int, *, at_least: int = 1) -
 
 
 def check_joint_draws(shape: Any, method: str) -> None:
-    """Check the shape of draws whose differences are all that a method looks at."""
     if len(shape) != 3 or shape[0] < 2:
         raise ValueError(
             f"`n_draws` must be 2 or more for {method}, and `estimator` a classifier: it looks at how draws of class "

@@ -129,7 +129,6 @@ BETA = number(0, text="a finite number, 0 (uniform) or larger", remedy='The limi
 
 
 def check_k(k: Any, n_points: int, name: str = "k", of: str = "scores") -> int:
-    """Check that k is an integer from 1 to ``n_points``."""
     if is_integer(k) and 1 <= k <= n_points:
         return int(k)
     if is_integer(k) and n_points == 0:
@@ -174,10 +173,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 @contextmanager
 def each_warning_once() -> Iterator[None]:
     """Show each text once, however many fits give it; filters stay as they are."""
-    show, said = warnings.showwarning, set()
+    show, said, is_over = warnings.showwarning, set(), False
 
     def show_new(message: Warning | str, *more: Any, **named: Any) -> None:
-        if str(message) not in said:
+        # Python has one place for this in a process: what another thread put back after the end hides nothing.
+        if is_over or str(message) not in said:
             said.add(str(message))
             show(message, *more, **named)
 
@@ -185,7 +185,7 @@ def each_warning_once() -> Iterator[None]:
     try:
         yield
     finally:
-        warnings.showwarning = show
+        is_over, warnings.showwarning = True, show
 
 
 def _stack_level() -> int:
