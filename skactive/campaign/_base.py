@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -296,7 +297,7 @@ def check_settings(settings: dict[str, Any], n_rows: int) -> None:
         **dict.fromkeys(("columns", "pool"), texts),
         "kind": one_of(filter(None, TASKS.values())).or_none(),
         "random_state": integer(0),
-        "dialect": Rule(lambda value: all(mark is None or len(mark) == 1 for mark in value.values()), "marks"),
+        "dialect": Rule(_is_dialect, "marks, an encoding and a sheet"),
         "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
         "model": Rule(lambda value: "digest" in value or value["name"] in models.MODELS, "a model"),
     }
@@ -305,6 +306,12 @@ def check_settings(settings: dict[str, Any], n_rows: int) -> None:
     check_readings(settings["readings"], {*settings["columns"]} - {settings["groups"], settings["weight"]})
     if "params" in settings["query"]:
         models.query_of(settings["query"], None, settings["kind"] or "classes").check_parameters()
+
+
+def _is_dialect(value: dict[str, Any]) -> bool:
+    known = {"sep": ".", "decimal": "[.,]", "encoding": "cp1252|utf-16", "sheet": ".+"}
+    given = {name: mark for name, mark in value.items() if mark is not None}
+    return all(re.fullmatch(known[name], mark, re.DOTALL) for name, mark in given.items())
 
 
 def until_written(attempt: Callable[[], Result]) -> Result:

@@ -157,8 +157,8 @@ def read(column: pd.Series, reading: Reading) -> pd.Series:
         return (dates if dates.dt.tz is None else dates.dt.tz_convert(None)).astype("datetime64[us]")
     if reading.kind == "empty":
         return pd.Series(np.nan, index=column.index)
-    values = [None if gap else str(value) for value, gap in zip(column, column.isna(), strict=True)]
-    return pd.Series(values, index=column.index, dtype=object)
+    texts = column.astype(object).map(str, na_action="ignore").astype(object)
+    return texts.where(texts.notna(), None)
 
 
 def _numbers(column: pd.Series, reading: Reading) -> pd.Series:
@@ -168,22 +168,29 @@ def _numbers(column: pd.Series, reading: Reading) -> pd.Series:
         return column.astype(np.float64)
     if reading.form == "boolean":
         return column.astype(str).str.lower().map({"true": 1.0, "false": 0.0})
-    is_text = _is_text(column)
-    numbers = pd.to_numeric(column.astype(object).mask(is_text), errors="coerce").astype(np.float64)
-    parts = _parts(column[is_text])
+    is_text, cells = _is_text(column), column.to_numpy(dtype=object)
+    which, texts = pd.factorize(cells[is_text])  # each text is read once
+    numbers = np.empty(len(cells))
+    numbers[~is_text] = pd.to_numeric(pd.Series(cells[~is_text], dtype=object), errors="coerce").astype(np.float64)
+    numbers[is_text] = _numbers_in(pd.Series(texts, dtype=object), reading)[which]
+    return pd.Series(numbers, index=column.index)
+
+
+def _numbers_in(texts: pd.Series, reading: Reading) -> NDArray[np.float64]:
+    parts = _parts(texts)
     mark, digits = reading.mark, parts["digits"].fillna("")
     fits = digits.str.fullmatch(_pattern(mark, reading.grouped)) & ~digits.str.fullmatch(CODES)
     fits &= (parts["before"] == reading.before) & (parts["after"] == reading.after)
     plain = digits.where(fits).str.replace(rf"[{re.escape(OTHER[mark])}']", "", regex=True)
-    numbers[is_text] = plain.str.replace(mark, ".", regex=False).astype(np.float64).to_numpy()
-    return numbers
+    return plain.str.replace(mark, ".", regex=False).to_numpy(dtype=np.float64)
 
 
 def _dates(column: pd.Series, form: str) -> pd.Series:
     """Texts as dates, gaps if they are none; digits alone are a number."""
-    texts = column.astype(str)
+    which, cells = pd.factorize(column.astype(str), use_na_sentinel=False)
+    texts = pd.Series(cells)
     marked = texts.where(texts.str.contains(r"\d[-/.:]\d", regex=True))
-    return pd.to_datetime(marked, errors="coerce", utc=True, format=form)
+    return pd.to_datetime(marked, errors="coerce", utc=True, format=form).take(which).set_axis(column.index)
 
 
 def _of_numpy(column: pd.Series) -> pd.Series:
@@ -199,7 +206,9 @@ def is_of_numbers(column: pd.Series) -> bool:
 
 
 def _is_text(column: pd.Series) -> NDArray[np.bool_]:
-    return np.array([isinstance(value, str) for value in column], dtype=bool)
+    if isinstance(column.dtype, pd.StringDtype):
+        return column.notna().to_numpy(dtype=bool)
+    return np.array([isinstance(value, str) for value in column.astype(object)], dtype=bool)
 
 
 def _is_gap_word(column: pd.Series) -> pd.Series:

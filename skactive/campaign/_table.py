@@ -152,12 +152,16 @@ def _files_at(paths: Sequence[Any]) -> list[str]:
     """The files that paths, folders and patterns name, sorted by name."""
     found: set[str] = set()
     for path in map(os.path.abspath, paths):
-        pattern = f"{glob.escape(path)}/[!._]*.parquet" if os.path.isdir(path) else path
-        files = [path] if os.path.isfile(path) else glob.glob(pattern, recursive=True)
+        files = [path] if os.path.isfile(path) else files_of(path)
         if not files:
             raise CampaignError(f"`frame` must name Parquet files, or a folder of them. There are none at {path}.")
         found.update(files)
     return sorted(found)
+
+
+def files_of(path: str) -> list[str]:
+    """The files of a pattern, or the Parquet files in a folder, without hidden names, as Arrow does it."""
+    return glob.glob(f"{glob.escape(path)}/[!._]*.parquet" if os.path.isdir(path) else path, recursive=True)
 
 
 # --- ids ------------------------------------------------------------------------------------------
@@ -168,11 +172,11 @@ def plain_ids(keys: Any) -> pd.Index:
     series = pd.Series(keys)
     missing = np.flatnonzero(series.isna().to_numpy(dtype=bool) | (series == "").to_numpy(dtype=bool, na_value=False))
     if len(missing):
-        raise CampaignError(f"`id` must be there in every row. Row {missing[0] + 1} has none.", missing.tolist())
+        raise CampaignError(f"`id` must be there in every row. Missing in {len(missing)}.", missing.tolist())
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
-        where = f"{_plain_id(series.iloc[twice[0]])!r} again in row {twice[0] + 1}"
-        raise CampaignError(f"`id` must be different in every row. Got {where}: drop the copies.", twice.tolist())
+        got = f"{_plain_id(series.iloc[twice[0]])!r} again"
+        raise CampaignError(f"`id` must be different in every row. Got {got}: drop the copies.", twice.tolist())
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
     if series.dtype in ("int64", "str"):

@@ -151,6 +151,11 @@ def _output(help: str, default: str | None = None, required: bool = False) -> di
     }
 
 
+_DIALECT = {
+    "--sep": _text(None, "what parts the cells of a file of text, as ; or tab (default: found)", "MARK"),
+    "--decimal": _text(None, "its decimal mark (default: found)", choices=[".", ","]),
+    "--sheet": _text(None, "the sheet of a workbook (default: the first with the table)", "NAME"),
+}
 _DB = {"campaign": {"metavar": "DB", "help": "the file of the campaign"}}
 _CAMPAIGN = {
     **_DB,
@@ -186,6 +191,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         ),
         "--id": _text(None, "the column with an id for each row", "COLUMN", required=True),
         "--target": _text(None, "the column of labels, with gaps", "COLUMN", required=True),
+        **_DIALECT,
         **_MODEL,
         "--task": _one_of("auto classification regression", "what labels are"),
         "--labels": _text(None, "all labels there are; others are refused", "A,B"),
@@ -217,6 +223,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "labels": {"metavar": "FILE", "help": "a file of `ask` filled in, or an export of Label Studio"},
         "--annotator": _text(None, "who says so", "NAME"),
         "--unasked": _flag("take labels of rows that were not asked for"),
+        **_DIALECT,
     },
     "skip": {**_DB, "ids": {"metavar": "ID", "nargs": "+"}},
     "withdraw": {**_DB, "ids": {"metavar": "ID", "nargs": "*"}, "--all": _flag("all rows that are out, and no ids")},
@@ -240,6 +247,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
+        **_DIALECT,
         **_MODEL,
         "--trials": _number(8, "paired trials: split and first labels; with fewer than 7 nothing can be told"),
         "--rounds": _number(8, "batches bought in a trial"),

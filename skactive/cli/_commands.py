@@ -26,11 +26,13 @@ from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
 from ..campaign._labels import Answer, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
+from ..campaign._table import files_of
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
-from ._tables import Dialect, packed, read_table, without_doubles, write_table
+from ._tables import OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
+LEADING_ZEROS = re.compile("^0+(?=[0-9]+$)")
 
 # --- commands -------------------------------------------------------------------------------------
 
@@ -42,7 +44,7 @@ def start(options: argparse.Namespace) -> str:
     frame, kind = labelled_table(options.pool, options, TASKS[options.task] or None)
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
-    with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool)):
+    with atomic_write(path, force=options.force) as new, error_context(_in_words(options.pool), frame):
         columns = _begin(new, frame, kind, options)
     campaign = Campaign.open(path)
     status, kind = _counted(campaign), campaign._settings["kind"]
@@ -146,11 +148,12 @@ def tell(options: argparse.Namespace) -> str:
     """Take the labels of a file."""
     campaign = Campaign.open(options.campaign)
     path = options.labels
-    with error_context(path):
-        if _is(path, ".json"):
+    frame = None if _is(path, ".json") else _returned(campaign, options)
+    with error_context(path, frame):
+        if frame is None:
             told = campaign._take(_of_label_studio(campaign, path, options.annotator), options.unasked)
         else:
-            told = campaign.tell(_filled(campaign, path), annotator=options.annotator, unasked=options.unasked)
+            told = campaign.tell(_filled(campaign, frame), annotator=options.annotator, unasked=options.unasked)
     status, name = _counted(campaign), shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if told.n_corrected and options.annotator is None and not _is(path, ".json"):  # which names annotators itself
@@ -193,7 +196,8 @@ def recheck(options: argparse.Namespace) -> str:
     found = campaign.recheck(options.n)
     if options.output is not None:
         file = found.rename(columns={"label": campaign.target}).rename_axis(campaign.id or "id")
-        write_table(file.reset_index(), options.output, _dialect(campaign), force=options.force)
+        given = _dialect(campaign), _choices(campaign)
+        write_table(file.reset_index(), options.output, *given, force=options.force)
         text = (
             f"{options.output} holds the {len(found)} labelled rows whose label surprises the model most.\n"
             f"Correct what is wrong in its column {campaign.target!r}. Next: skactive tell "
@@ -305,12 +309,13 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
     frame = _table(paths, bare.id, bare.target, like=_dialect(bare))
-    frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], frame.attrs["dialect"])
-    if bare.id is not None:
-        frame[bare.id] = _typed(bare, frame[bare.id])
     changes: Any = "take" if options.take_changes else "refuse"
-    with error_context(_in_words(paths)):
-        campaign = bare._go_on(frame, None, None, changes)
+    with error_context(_in_words(paths), frame):
+        given = frame.attrs["dialect"], _dialect(bare)
+        frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], *given)
+        if bare.id is not None:
+            frame[bare.id] = _typed(bare, frame[bare.id])
+        campaign = bare._go_on(frame if bare.id else frame.reset_index(drop=True), None, None, changes)
     if options.pool:
         campaign._store.note({"pool": _beside(campaign.path, paths)})
     return campaign
@@ -327,19 +332,32 @@ def _dialect(campaign: Campaign) -> Dialect:
     return Dialect(**campaign._settings.get("dialect", {}))
 
 
+def _asked_for(options: Any) -> Dialect:
+    """What options say of how files are written."""
+    sep = {"tab": "\t", "\\t": "\t"}.get(options.sep, options.sep)
+    if sep is not None and (len(sep) != 1 or sep in '"\r\n'):
+        raise FileError(f"--sep must be one character, or tab. Got {sep!r}.")
+    return Dialect(sep, options.decimal, sheet=options.sheet)
+
+
 def labelled_table(paths: list[str], options: Any, kind: str | None) -> tuple[pd.DataFrame, str | None]:
     """A table, and what its labels are, if they say so; classes come as texts, to the letter."""
     target = options.target
-    frame = _table(paths, options.id, target)
-    with error_context(_in_words(paths)):
+    frame = _table(paths, options.id, target, dialect=_asked_for(options))
+    with error_context(_in_words(paths), frame):
         frame[target], kind = labels_of(frame[target], kind, frame.attrs["dialect"])
     if kind != "numbers" and (words := sorted(set(GAPS).intersection(map(str, frame[target].dropna())))):
         warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
     return frame, kind
 
 
-def labels_of(column: pd.Series, kind: str | None, dialect: Dialect) -> tuple[pd.Series, str | None]:
-    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or, without one, they all say."""
+def labels_of(
+    column: pd.Series, kind: str | None, dialect: Dialect, like: Dialect = OPEN
+) -> tuple[pd.Series, str | None]:
+    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or, without one, they all say.
+
+    Where a file does not show its decimal mark, they must not be others by that of ``like``.
+    """
     if kind == "classes":
         return column, kind
     texts = column.map(str.strip, na_action="ignore").astype(object)
@@ -354,6 +372,11 @@ def labels_of(column: pd.Series, kind: str | None, dialect: Dialect) -> tuple[pd
     if odd:
         mark, got = spelt[-1].mark, texts.iloc[odd[0]]
         raise CampaignError(f"a label must be a number, with the decimal mark {mark!r} of the table. Got {got!r}.", odd)
+    if dialect.sep and not dialect.decimal and like.mark:
+        others = read(texts, Reading("number", mark=like.mark, grouped=True))
+        if len(unlike := texts[others.notna() & (others != found[-1])]):
+            got = f"{unlike.iloc[0]!r} may be {found[-1][unlike.index[0]]:g} or {others[unlike.index[0]]:g}"
+            raise CampaignError(f"{got}: name the decimal mark of the file by --decimal.")
     return found[-1], "numbers"
 
 
@@ -361,7 +384,7 @@ def _table(paths: Sequence[str], id: str | None, target: str, *text: str, **give
     """The table in all these files, if it has ids and labels, as texts; what there is to note of it is said."""
     names = [name for name in (id, target) if name is not None]
     files = sorted(file for path in paths for file in _files_of(path))
-    frame = read_table(*files, text=[*names, *text], **given)
+    frame = read_table(*files, text=[*names, *text], names=names, **given)
     for note in frame.attrs["notes"]:
         warn(note)
     for name in names:
@@ -372,13 +395,9 @@ def _table(paths: Sequence[str], id: str | None, target: str, *text: str, **give
 
 def _files_of(path: str) -> list[str]:
     """The Parquet files of a folder, the files of a pattern, or a file itself."""
-    if os.path.isdir(path):
-        found = glob.glob(os.path.join(glob.escape(path), "*.parquet"))
-    elif os.path.exists(path) or not glob.has_magic(path):
+    if not os.path.isdir(path) and (os.path.exists(path) or not glob.has_magic(path)):
         return [path]
-    else:
-        found = glob.glob(path, recursive=True)
-    if not found:
+    if not (found := files_of(path)):
         raise FileError(f"{path}: there is no file of this pattern, or no file .parquet in this folder.")
     return found
 
@@ -404,20 +423,46 @@ def keep_inputs(output: str | None, inputs: Mapping[str, Sequence[str]]) -> None
 # --- batches in files -----------------------------------------------------------------------------
 
 
-def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
-    """What somebody has filled in, with ids and labels in their types."""
+def _returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
+    """A file that somebody has filled in."""
+    path = options.labels
     if _is(path, ".html"):
         raise FileError(
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
+    given = {"dialect": _asked_for(options), "like": _dialect(campaign)}
+    return _table([path], campaign.id or "id", campaign.target, "skip", **given)
+
+
+def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
+    """What somebody has filled in, with ids and labels in their types."""
     id, target = campaign.id or "id", campaign.target
-    frame = _table([path], id, target, "skip", like=_dialect(campaign))
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
         raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
-    frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object)
-    frame[target], _ = labels_of(frame[target], campaign._settings["kind"], frame.attrs["dialect"])
+    frame[id] = pd.Series(_put_back(campaign, _typed(campaign, frame[id])), frame.index, dtype=object)
+    given = frame.attrs["dialect"], _dialect(campaign)
+    frame[target], _ = labels_of(frame[target], campaign._settings["kind"], *given)
     return frame
+
+
+def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
+    """Ids that were asked for, where a spreadsheet took their zeros away or wrote 89 as "89.0"; it is said."""
+    ledger, are_kept = campaign._store.ledger(), any(re.match("0[0-9]", str(id)) for id in ids)
+    fits: dict[str, list[Any]] = {}
+    for id in campaign._ids.take(sorted({*ledger.asked}.union(*ledger.votes.values()))).tolist():
+        fits.setdefault(LEADING_ZEROS.sub("", str(id)), []).append(id)
+    found, known = list(ids), campaign._ids
+    for entry, id in enumerate(ids):
+        bare = re.fullmatch(r"(0|[1-9][0-9]*)(\.0+)?", id) if isinstance(id, str) else None
+        same = fits.get(bare[1], []) if bare else []
+        if len(same) > 1 and not (are_kept and id in known):
+            said = f"{id!r} may be {shown(same)}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
+            raise CampaignError(said, [entry])
+        found[entry] = same[0] if len(same) == 1 and id not in known else id
+    if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:
+        warn(f"ids are read as those asked for, {changed[0]}: spreadsheets change such ids. {len(changed)} in all.")
+    return found
 
 
 def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> list[Answer]:
@@ -479,7 +524,14 @@ def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
     if guesses is not None:
         frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
     frame = frame.reset_index(names=campaign.id or "id")
-    return {output: packed(frame, str(output), _dialect(campaign))}
+    return {output: packed(frame, str(output), _dialect(campaign), _choices(campaign))}
+
+
+def _choices(campaign: Campaign) -> Choices | None:
+    """The labels that a workbook offers; None while it is not known that there are classes."""
+    if campaign._settings["kind"] != "classes":
+        return None
+    return Choices(campaign.target, _questions(campaign)["labels"], campaign._settings["labels"] is not None)
 
 
 def _questions(campaign: Campaign) -> dict[str, Any]:
@@ -521,15 +573,17 @@ def _counted(campaign: Campaign) -> Status:
 
 
 @contextmanager
-def error_context(path: str) -> Iterator[None]:
-    """Errors of a campaign name the file, and the row where one is at fault."""
+def error_context(path: str, frame: pd.DataFrame | None = None) -> Iterator[None]:
+    """Errors of a campaign name the file, and the row of its table where one is at fault."""
     try:
         yield
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        places = shown([entry + 1 for entry in error.entries])
-        where = f", row{'s' * (len(error.entries) > 1)} {places}" if error.entries else ""
+        rows = [entry + 1 for entry in error.entries]
+        if rows and frame is not None:
+            path, rows = place(frame, error.entries)
+        where = f", row{'s' * (len(rows) > 1)} {shown(rows)}" if rows else ""
         raise CampaignError(f"{path}{where}: {error}", error.entries) from None
 
 

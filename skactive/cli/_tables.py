@@ -22,11 +22,12 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
@@ -48,6 +49,8 @@ TOO_LONG = "column {!r} holds whole numbers of too many digits: read as text."
 
 EXACT = 2**53
 """Up to here a float, and so a workbook, holds every whole number."""
+MOST_ABOVE, WIDEST = 50, 60
+"""Rows of a sheet among which its header is, and the width of a column with long texts."""
 SHEET_ROWS, CELL_CHARACTERS = 2**20, 2**15 - 1
 """The limits of a workbook; openpyxl would cut longer texts without a word."""
 
@@ -58,6 +61,8 @@ class Dialect:
 
     sep: str | None = None
     decimal: str | None = None
+    encoding: str | None = None  # other than UTF-8
+    sheet: str | None = None
 
     @property
     def mark(self) -> str | None:
@@ -65,30 +70,70 @@ class Dialect:
         return self.decimal or ("," if self.sep == ";" else None)
 
 
+OPEN = Dialect()
+
+
+class _Header(NamedTuple):
+    """Where the header of a table is."""
+
+    row: int  # counted as a spreadsheet does
+    is_named: bool  # whether it has the names that it must have
+    is_below: bool  # whether something is above it
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Labels that a workbook offers for a column: all that there are, or those known."""
+
+    column: str
+    labels: Sequence[Any]
+    closed: bool
+
+
 @dataclass
 class _File:
     """What a reader is asked for, and what it finds."""
 
     text: frozenset[str]
+    names: frozenset[str]
+    dialect: Dialect
     like: Dialect
-    dialect: Dialect = Dialect()
     notes: list[str] = field(default_factory=list)
+    rows: Sequence[int] = ()  # their numbers in a spreadsheet
+
+    def found(self, **parts: Any) -> None:
+        self.dialect = replace(self.dialect, **parts)
+
+    def header_in(self, rows: Sequence[Sequence[Any]]) -> _Header:
+        """The first row with the names that it must have, else the first with any."""
+        filled = [i for i, row in enumerate(rows, 1) if any(cell not in (None, "") for cell in row)]
+        named = [i for i in filled if self.names and self.names.issubset(rows[i - 1])]
+        first = (named or filled or [i for i, row in enumerate(rows, 1) if row] or [1])[0]
+        return _Header(first, bool(named), bool(filled) and filled[0] < first)
+
+    def begins_at(self, header: _Header) -> None:
+        if header.is_below and self.like == OPEN:  # said once, at the start of a campaign
+            self.notes.append(f"its header is row {header.row}: what stands above is left out.")
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_table(*paths: str, text: Iterable[str] = (), like: Dialect = Dialect()) -> pd.DataFrame:
+def read_table(
+    *paths: str, text: Iterable[str] = (), names: Iterable[str] = (), dialect: Dialect = OPEN, like: Dialect = OPEN
+) -> pd.DataFrame:
     """The table in a file of a format told by its suffix; columns in ``text``, which need not be there, to the letter.
 
-    Where a file does not show its decimal mark, it is that of ``like``, if its separator is, too. Rows of several files
-    follow each other; all must have the same columns. ``attrs["notes"]`` has sentences that a user should know, such as
-    "... is not UTF-8: read as ...", and ``attrs["dialect"]`` how the first file is written.
+    Its header is the first row with ``names``. ``dialect`` is known; what a file does not show is as in ``like``, a
+    decimal mark only if the separator is, too. Rows of several files follow each other; all must have the same columns.
+    The index has the numbers of rows in a spreadsheet. ``attrs["notes"]`` has sentences that a user should know, such
+    as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["files"]`` how many
+    rows each has.
     """
     tables, notes, files = [], [], []
     for path in paths:
         read, _ = _format_of(path)
-        file = _File(frozenset(text), like)
+        file = _File(frozenset(text), frozenset(names), dialect, like)
         with _told_of(path, "read"):
             tables.append(_named(read(contents(path), file), file.notes))
             if tables[-1].column_names != tables[0].column_names:
@@ -98,8 +143,17 @@ def read_table(*paths: str, text: Iterable[str] = (), like: Dialect = Dialect())
     with _told_of(f"{paths[0]}, ...", "read"):
         table = pa.concat_tables(tables, promote_options="default")
         frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
+    frame.index = pd.Index(np.concatenate([np.asarray(file.rows, dtype=np.int64) for file in files]))
     frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
+    frame.attrs["files"] = [(str(path), len(one)) for path, one in zip(paths, tables, strict=True)]
     return frame
+
+
+def place(frame: pd.DataFrame, entries: Sequence[int]) -> tuple[str, list[int]]:
+    """The file that the first of some entries of a table is in, and the numbers of all rows of them in this file."""
+    names, counts = zip(*frame.attrs["files"], strict=True)
+    files = np.searchsorted(np.cumsum(counts), entries, side="right")
+    return names[files[0]], frame.index[np.asarray(entries)[files == files[0]]].tolist()
 
 
 @contextmanager
@@ -190,13 +244,16 @@ def _plain_text(value: Any) -> str | None:
 def _decoded(content: bytes, file: _File) -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = content.decode("utf-16")
+        file.found(encoding="utf-16")
     else:
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             text = content.decode("cp1252")
-            file.notes.append(f"it is not UTF-8 (line {line}): read as Windows-1252.")
+            file.found(encoding="cp1252")
+            if file.like.encoding != "cp1252":
+                file.notes.append(f"it is not UTF-8 (line {line}): read as Windows-1252.")
     if "\0" in text:
         raise ValueError("it holds NUL characters, so it is no text. Save the table as UTF-8 text.")
     return text
@@ -206,35 +263,27 @@ def _decoded(content: bytes, file: _File) -> str:
 
 
 def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -> Any:
-    """Cells by Arrow, which refuses rows of another width; what it lacks is the delimiter and the types.
+    """Cells by Arrow, which refuses rows of another width; what it lacks is the header, the delimiter and the types.
 
     pandas fills short rows with gaps and so does not see a missing delimiter.
     """
-    text = _decoded(content, file).lstrip("\r\n")
-    if declared := re.match("sep=(.)[\r\n]+", text):  # which Excel wants before the header
+    text = _decoded(content, file)
+    if declared := re.match("[\r\n]*sep=(.)(\r\n|\r|\n)", text):  # which Excel wants before the header, and hides
         text, delimiter = text[declared.end() :], declared[1]
-    if not text:
+    if not text.strip("\r\n"):
         raise ValueError("the file is empty. It must begin with a header, the names of the columns.")
-    delimiter = delimiter or _delimiter(text)
-    if text.count('"') % 2:
-        _check_quotes(text, delimiter)
-    width = len(next(csv.reader(io.StringIO(text[: 2**22], newline=""), delimiter=delimiter)))  # of the header
-    table = pa.csv.read_csv(
-        pa.BufferReader(f"\n{text}\n".encode()),  # after a line end, lest a second byte order mark be dropped
-        # One thread numbers the rows in messages; blocks hold the longest row.
-        pa.csv.ReadOptions(use_threads=False, block_size=2**26, autogenerate_column_names=True),
-        pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values='"' in text),
-        pa.csv.ConvertOptions(
-            column_types={f"f{i}": pa.string() for i in range(width)}, null_values=[""], strings_can_be_null=True
-        ),
-    )
-    if (table.columns[-1][-1].as_py() or "").endswith("\n"):  # the last quote may be open up to the end
-        _check_quotes(text, delimiter)
-    names = [column[0].as_py() or "" for column in table.columns]
-    filled = functools.reduce(compute.or_, map(compute.is_valid, table.columns))
-    body = table.slice(1).filter(filled.slice(1))  # spreadsheets leave rows of delimiters alone
+    delimiters = delimiter or file.dialect.sep or f"{DELIMITERS}{file.like.sep or ''}"
+    *_, start, delimiter, header = max(_beginnings(text, delimiters, file))
+    file.begins_at(header)
+    text = "\n" * (header.row - 1) + text[start:]  # with all rows, so that they have their numbers
+    table = _parsed(text, delimiter, header, file)
+    names = [column[header.row - 1].as_py() or "" for column in table.columns]
+    filled = functools.reduce(compute.or_, map(compute.is_valid, table.columns)).slice(header.row)
+    body = table.slice(header.row).filter(filled)  # spreadsheets leave rows of delimiters alone
+    file.rows = np.flatnonzero(filled.to_numpy()) + header.row + 1
     cells = {name: _cells(column) for name, column in zip(names, body.columns, strict=True) if name not in file.text}
-    file.dialect = Dialect(delimiter, _decimal_mark([*cells.values()], delimiter, file.like))
+    mark = file.dialect.decimal or _decimal_mark([*cells.values()], delimiter, file.like)
+    file.found(sep=delimiter, decimal=mark)
     typed = [
         _typed(column, cells[name], name, file) if name in cells else column
         for name, column in zip(names, body.columns, strict=True)
@@ -242,17 +291,49 @@ def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -
     return pa.Table.from_arrays(typed, names)
 
 
-def _delimiter(text: str) -> str:
-    """Of those in the header: one that gives the first rows its width, or that of most columns."""
+def _beginnings(text: str, delimiters: str, file: _File) -> Iterator[tuple[Any, ...]]:
+    """For each delimiter where the header starts; the largest counts.
+
+    It has the names that it must have, and gives the first rows its width, or that of most columns.
+    """
     sample = text[:100_000]
-    found: list[tuple[bool, int, int]] = []
-    for place, mark in enumerate(DELIMITERS):
-        widths = [len(row) for row in csv.reader(io.StringIO(sample, newline=""), delimiter=mark) if row]
-        if len(sample) < len(text) and len(widths) > 1:
-            widths.pop()  # of a row that the sample may cut
-        if widths and widths[0] > 1:
-            found.append((set(widths) == {widths[0]}, widths[0], -place))
-    return DELIMITERS[-max(found)[-1]] if found else ","
+    for place, mark in enumerate(delimiters):
+        lines, rows, starts = io.StringIO(sample, newline=""), [], [0]
+        for row in csv.reader(lines, delimiter=mark):
+            rows.append(row)
+            starts.append(lines.tell())
+        header = file.header_in(rows)
+        _, *below = rows[header.row - 1 :]
+        if len(sample) < len(text) and below:
+            below.pop()  # which the sample may cut
+        width = len(rows[header.row - 1])
+        is_even = width > 1 and all(len(row) == width for row in below if row)
+        is_like = mark == file.like.sep
+        yield header.is_named, width > 1, is_even, is_like, width, -place, starts[header.row - 1], mark, header
+
+
+def _parsed(text: str, delimiter: str, header: _Header, file: _File) -> Any:
+    """All rows as texts, those above the header empty."""
+    if text.count('"') % 2:
+        _check_quotes(text, delimiter)
+    begin = io.StringIO(text[header.row - 1 : header.row - 1 + 2**22], newline="")
+    names = [f"f{i}" for i, _ in enumerate(next(csv.reader(begin, delimiter=delimiter)))]
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(f"\ufeff{text}\n".encode()),  # after a byte order mark, lest a second one be dropped
+            # One thread numbers the rows in messages; blocks hold the longest row.
+            pa.csv.ReadOptions(use_threads=False, block_size=2**26, column_names=names),
+            pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values='"' in text, ignore_empty_lines=False),
+            pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        lacks = "" if header.is_named else f". No row has the names {', '.join(map(repr, sorted(file.names)))}"
+        raise ValueError(f"{error}{lacks if file.names else ''}") from error
+    if (table.columns[-1][-1].as_py() or "").endswith("\n"):  # the last quote may be open up to the end
+        _check_quotes(text, delimiter)
+    return table
 
 
 def _check_quotes(text: str, delimiter: str) -> None:
@@ -276,7 +357,7 @@ def _decimal_mark(columns: list[Any], delimiter: str, like: Dialect) -> str | No
     found = {mark for mark in ",." if any(_shows(texts, mark) for texts in columns)}
     if len(found) == 1:
         return found.pop()
-    return like.mark if delimiter in (like.sep, "\t") else None
+    return like.decimal if delimiter in (like.sep, "\t") else None
 
 
 def _shows(texts: Any, mark: str) -> bool:
@@ -326,12 +407,15 @@ def _all_match(texts: Any, pattern: str) -> bool:
     return all(compute.all(compute.match_substring_regex(part, pattern), min_count=0).as_py() for part in parts)
 
 
-def _write_delimited(frame: pd.DataFrame, dialect: Dialect, delimiter: str | None = None) -> bytes:
+def _write_delimited(frame: pd.DataFrame, dialect: Dialect, _: Any, delimiter: str | None = None) -> bytes:
     if dialect.mark == ",":
         frame = frame.apply(lambda column: column.map(_with_comma, na_action="ignore"))
     text = frame.to_csv(None, sep=delimiter or dialect.sep or ",", index=False, lineterminator="\r\n")
+    for encoding in (dialect.encoding or "ascii", "ascii"):
+        with suppress(UnicodeEncodeError):
+            return text.encode(encoding)
     # The mark of UTF-8 only where it matters: without it spreadsheets show, and save, other characters.
-    return (b"" if text.isascii() else codecs.BOM_UTF8) + text.encode()
+    return codecs.BOM_UTF8 + text.encode()
 
 
 def _with_comma(value: Any) -> Any:
@@ -349,9 +433,10 @@ def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _read_lines(content: bytes, file: _File) -> Any:
-    rows = []
+    rows, file.rows = [], []
     for number, line in enumerate(_decoded(content, file).split("\n"), 1):
         if line.strip():
+            file.rows.append(number)
             try:
                 rows.append(json.loads(line, object_pairs_hook=without_doubles))
             except (ValueError, RecursionError) as error:
@@ -362,7 +447,7 @@ def _read_lines(content: bytes, file: _File) -> Any:
     return _table(names, [[row.get(name) for row in rows] for name in names], file)
 
 
-def _write_lines(frame: pd.DataFrame, _: Dialect) -> bytes:
+def _write_lines(frame: pd.DataFrame, *_: Any) -> bytes:
     rows = zip(*(_values(column) for _, column in frame.items()), strict=True)
     lines = [
         json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, allow_nan=False, default=_plain_text)
@@ -376,6 +461,7 @@ def _read_parquet(content: bytes, file: _File) -> Any:
     known = packed.metadata
     check_size(8 * known.num_rows * known.num_columns, len(content), "Give it in Python, as a table in memory.")
     table = packed.read()  # which takes no columns from names of folders
+    file.rows = range(1, len(table) + 1)
     pairs = zip(table.column_names, table.columns, strict=True)
     columns = [_parquet_column(name, column, name in file.text) for name, column in pairs]
     return pa.Table.from_arrays(columns, table.column_names)
@@ -404,18 +490,20 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
 
 
 def _read_workbook(content: bytes, file: _File) -> Any:
-    """The sheet that is open in the workbook."""
+    """The sheet that is asked for, else one that has the table, first the one that is open in the workbook."""
     import openpyxl  # type: ignore[import-untyped]
 
     _check_formulas(content)
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    sheet = book.active
-    if len(book.worksheets) > 1:
-        file.notes.append(f"of {len(book.worksheets)} sheets, {sheet.title!r} was read.")
-    sheet.reset_dimensions()  # not every program writes the right ones
-    cells = [row for row in sheet.iter_rows() if any(cell.value not in (None, "") for cell in row)]
-    if not cells:
+    sheet, first = _sheet_of(book, file)
+    filled = {
+        number: row
+        for number, row in enumerate(sheet.iter_rows(min_row=first), first)
+        if any(cell.value not in (None, "") for cell in row)
+    }
+    if not filled:
         raise ValueError("the sheet is empty. It must begin with a header, the names of the columns.")
+    (_, *file.rows), cells = filled, [*filled.values()]
     errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
     if errors:
         file.notes.append(f"{len(errors)} cells that hold an error are missing values, {errors[0]} the first.")
@@ -424,6 +512,25 @@ def _read_workbook(content: bytes, file: _File) -> Any:
         names.append(str(_of_cell(head, True) or ""))
         columns.append([_of_cell(cell, names[-1] in file.text) for cell in below])
     return _table(names, columns, file)
+
+
+def _sheet_of(book: Any, file: _File) -> tuple[Any, int]:
+    """The sheet that is asked for, else the first that has the table; and the row of its header."""
+    sheets, asked, like = {sheet.title: sheet for sheet in book.worksheets}, file.dialect.sheet, file.like.sheet
+    if asked not in (None, *sheets):
+        raise ValueError(f"it has no sheet {asked!r}. Its sheets: {', '.join(map(repr, sheets))}.")
+    seen = [title for title, sheet in sheets.items() if sheet.sheet_state == "visible"]
+    first = (title for title in (like, book.active.title) if title in sheets)
+    headers = {}
+    for title in [asked] if asked else dict.fromkeys([*first, *seen]):
+        sheets[title].reset_dimensions()  # not every program writes the right ones
+        headers[title] = file.header_in([*sheets[title].iter_rows(max_row=MOST_ABOVE, values_only=True)])
+    title = max(headers, key=lambda title: headers[title].is_named)  # the first of equals
+    file.found(sheet=title)
+    file.begins_at(headers[title])
+    if len(seen) > 1 and title not in (asked, like):
+        file.notes.append(f"of {len(seen)} sheets, {title!r} was read. --sheet names another.")
+    return sheets[title], headers[title].row
 
 
 def _of_cell(cell: Any, as_text: bool) -> Any:
@@ -448,7 +555,7 @@ def _check_formulas(content: bytes) -> None:
                 raise ValueError(f"cell {found[1].decode()} holds a formula without a result: open and save it.")
 
 
-def _write_workbook(frame: pd.DataFrame, _: Dialect) -> bytes:
+def _write_workbook(frame: pd.DataFrame, _: Dialect, choices: Choices | None) -> bytes:
     """A workbook with one sheet. Texts are cells of text, which keep "03" as it is also when a person edits them."""
     import openpyxl
 
@@ -457,11 +564,36 @@ def _write_workbook(frame: pd.DataFrame, _: Dialect) -> bytes:
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("table")
     cells = [[_as_cell(sheet, value) for value in (name, *_values(frame[name]))] for name in frame]
+    sheet.freeze_panes = "A2"
+    for number, column in enumerate(cells, 1):
+        width = max(len(str(cell.value or "")) for cell in column)
+        sheet.column_dimensions[openpyxl.utils.get_column_letter(number)].width = min(width + 2, WIDEST)
+        if choices and column[0].value == choices.column:
+            _offer(book, sheet, number, column, choices)
     for row in zip(*cells, strict=True):  # a sheet that is begun must be ended: by now nothing is refused
         sheet.append(row)
     target = io.BytesIO()
     book.save(target)
     return target.getvalue()
+
+
+def _offer(book: Any, sheet: Any, number: int, column: list[Any], choices: Choices) -> None:
+    """Make cells of text with a list to choose from, which is in a hidden sheet."""
+    import openpyxl
+    from openpyxl.worksheet.datavalidation import DataValidation  # type: ignore[import-untyped]
+
+    for cell in column:
+        cell.number_format = "@"
+    if not choices.labels:
+        return
+    rows, letter = [[_as_cell(sheet, label)] for label in choices.labels], openpyxl.utils.get_column_letter(number)
+    offered = DataValidation("list", f"labels!$A$1:$A${len(rows)}", showErrorMessage=choices.closed)
+    offered.add(f"{letter}2:{letter}{max(2, len(column))}")
+    sheet.data_validations.append(offered)
+    listed = book.create_sheet("labels")
+    listed.sheet_state = "hidden"
+    for row in rows:
+        listed.append(row)
 
 
 def _as_cell(sheet: Any, value: Any) -> Any:
@@ -488,14 +620,16 @@ def _as_cell(sheet: Any, value: Any) -> Any:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_table(frame: pd.DataFrame, path: str, dialect: Dialect = Dialect(), *, force: bool = False) -> None:
+def write_table(
+    frame: pd.DataFrame, path: str, dialect: Dialect = OPEN, choices: Choices | None = None, *, force: bool = False
+) -> None:
     """Write the columns of a table, without its index. Missing values are empty cells, and null in .jsonl."""
-    content = packed(frame, path, dialect)
+    content = packed(frame, path, dialect, choices)
     with atomic_write(path, force=force) as temporary:
         temporary.write_bytes(content)
 
 
-def packed(frame: pd.DataFrame, path: str, dialect: Dialect) -> bytes:
+def packed(frame: pd.DataFrame, path: str, dialect: Dialect, choices: Choices | None = None) -> bytes:
     """The content of the file."""
     _, write = _format_of(path)
     with _told_of(path, "written"):
@@ -503,7 +637,7 @@ def packed(frame: pd.DataFrame, path: str, dialect: Dialect) -> bytes:
         if len({*frame.columns} - {""}) < frame.shape[1]:
             raise ValueError("columns must have names that differ.")
         frame.attrs = {}  # what was found of another file
-        content = write(frame, dialect)
+        content = write(frame, dialect, choices)
         return gzip.compress(content, mtime=0) if _is_packed(path) else content  # no time: equal tables, equal files
 
 
@@ -518,7 +652,7 @@ FORMATS: dict[str, tuple[Callable[..., Any], Callable[..., bytes]]] = {
     ".csv": (_read_delimited, _write_delimited),
     ".tsv": (functools.partial(_read_delimited, delimiter="\t"), functools.partial(_write_delimited, delimiter="\t")),
     ".jsonl": (_read_lines, _write_lines),
-    ".parquet": (_read_parquet, lambda frame, _: frame.to_parquet(index=False)),
+    ".parquet": (_read_parquet, lambda frame, *_: frame.to_parquet(index=False)),
     ".xlsx": (_read_workbook, _write_workbook),
 }
 """How the content of each format is read, and how it is made of a table."""

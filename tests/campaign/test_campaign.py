@@ -390,8 +390,8 @@ def test_a_model_and_a_query_of_the_users_own_are_handed_in_again_and_compared(t
 
 
 BAD_TABLES = {
-    "`id` must be different in every row. Got '0002' again in row 3": lambda f: f.replace("0001", "0002"),
-    "`id` must be there in every row. Row 2 has none": lambda f: f.replace("0001", None),
+    "`id` must be different in every row. Got '0002' again": lambda f: f.replace("0001", "0002"),
+    "`id` must be there in every row. Missing in 1": lambda f: f.replace("0001", None),
     "`id` must name a column of `frame`": lambda f: f.rename(columns={"customer": "c"}),
     "`target` must name a column of `frame`": lambda f: f.drop(columns="churn"),
     "`target` must have gaps: the rows to label. All 120": lambda f: f.assign(churn="yes"),

@@ -95,7 +95,7 @@ REFUSED = {
     "There are none at .*pool": lambda: None,
     "p1.parquet and .*p0.parquet differ in 'more'": lambda: changed(more=1),
     "incompatible types: string vs int64": lambda: changed(plan=1),
-    "Got '000' again in row 61": lambda: changed(customer=[f"{i:03d}" for i in range(60)]),
+    "Got '000' again": lambda: changed(customer=[f"{i:03d}" for i in range(60)]),
     "p1.parquet'": lambda: Path(written(), "p1.parquet").write_text("a,b"),
 }
 

@@ -179,13 +179,14 @@ def test_labels_that_are_numbers_are_seen_in_the_file_with_decimal_commas_too(sh
 def test_the_same_seed_writes_the_same_file_whatever_the_encoding_of_the_table(shell):
     text = pool().to_csv(index=False, sep=";")
     files = []
-    for name, encoding in (("a", "latin-1"), ("b", "utf-16")):
+    for name, encoding in (("a", "cp1252"), ("b", "utf-16"), ("c", "utf-8-sig")):
         Path("pool.csv").write_text(text, encoding=encoding, newline="")
         shell(f"{START.replace('c.db', f'{name}.db')} --seed 5")
         shell(f"ask {name}.db -n 9 -o {name}.csv")
-        files.append(Path(f"{name}.csv").read_bytes())
-    assert files[0] == files[1]
-    assert files[0].decode("utf-8-sig").startswith("id;churn;skip;age;plan")
+        files.append(Path(f"{name}.csv").read_bytes().decode(encoding))  # which is that of the table
+    assert files[0] == files[1] == files[2]
+    assert files[0].startswith("id;churn;skip;age;plan")
+    assert "zwölf" in files[0]
 
 
 def test_a_file_of_recheck_is_corrected_and_told(shell):
@@ -274,6 +275,10 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
         shell(f"ask {i}.db -n 20 -o {i}.csv")
         assert pd.read_csv(f"{i}.csv", dtype=str)["id"].tolist() == ids, files
     assert contents("pool") == before
+    for name in ("_old.parquet", ".old.parquet"):  # as Arrow, and Campaign.start, have it
+        shutil.copy("pool/p0.parquet", f"pool/{name}")
+    assert "90 rows of pool" in shell(of("again.db", "pool")).out
+    assert "pool/p0.parquet, rows 1, 2, 3" in shell(of("c.db", *PARTS, "pool/_old.parquet"), 2).err
     campaign.tell({id: truth(table)[id] for id in ids})
     filled("4.csv", truth(table))
     shell("tell 4.db 4.csv")
@@ -313,7 +318,7 @@ def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_name
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
     for text, message in [
-        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 2: the id must be different in every row\. Got '1' again"),
+        ("id,age,churn\n1,3,\n1,4,\n", r"pool\.csv, row 3: the id must be different in every row\. Got '1' again"),
         ("name,age,churn\na,3,\n", r"pool\.csv has no column 'id'"),
         ("id,age,churn\n1,3,yes\n2,4,no\n", r"pool\.csv: the target must have gaps"),
         ("id,age,churn\n", r"pool\.csv: the table must have at least one row"),
@@ -330,12 +335,12 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
     free = (set(frame["id"]) - {one, *others}).pop()
     before = Path("c.db").read_bytes()
     for text, message in [
-        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 2: '999' is no id of the campaign"),
-        (f"id,churn\n{free},yes\n", r"a\.csv, row 1: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
-        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 2: '\d+' has two labels, 'yes' and 'no'"),
-        (f"id,churn\n{one},maybe\n", r"a\.csv, row 1: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
+        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 3: '999' is no id of the campaign"),
+        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
+        (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 3: '\d+' has two labels, 'yes' and 'no'"),
+        (f"id,churn\n{one},maybe\n", r"a\.csv, row 2: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
         (f"id,churn\n{one},\n", r"a\.csv: there is no label in the column 'churn' yet"),
-        ("id,churn\n,yes\n", r"a\.csv, row 1: a row has no id"),
+        ("id,churn\n,yes\n", r"a\.csv, row 2: a row has no id"),
     ]:
         Path("a.csv").write_text(text)
         error = shell("tell c.db a.csv", 2).err
@@ -521,7 +526,7 @@ def test_numbers_keep_the_decimal_mark_of_the_pool_in_batches_returned_labels_an
     batch = pd.read_csv("b.csv", dtype=str, sep=";")
     batch.assign(churn=["1.028", "7.5"]).to_csv("b.csv", index=False, sep=";")
     error = shell("tell c.db b.csv", 2).err
-    assert "b.csv, row 2: a label must be a number, with the decimal mark ',' of the table. Got '7.5'" in error
+    assert "b.csv, row 3: a label must be a number, with the decimal mark ',' of the table. Got '7.5'" in error
     batch.assign(churn=["1.028", "7,5"]).to_csv("b.csv", index=False, sep=";")
     assert "2 new labels" in shell("tell c.db b.csv").out
     shell("export c.db -o out.csv --guesses")
@@ -574,3 +579,48 @@ def test_a_report_without_rows_has_no_cell_and_no_id(shell):
     cells = [*frame["code"], "zwölf"]
     assert any(cell in with_rows for cell in cells)
     assert [cell for cell in cells if cell in without] == []
+
+
+def test_ids_without_their_zeros_are_put_back_where_one_row_fits_also_when_the_file_is_told_again(shell):
+    says = truth(shell.start())
+    shell("ask c.db -n 6 -o a.csv")
+    batch = pd.read_csv("a.csv")  # as a spreadsheet reads it
+    labels = [says[f"{id:03d}"] for id in batch["id"]]
+    for ids, n, said in ((batch["id"], 5, "5 new labels"), (batch["id"].astype(float), 6, "1 new label, 5 known")):
+        batch.assign(id=ids, churn=labels).head(n).to_csv("a.csv", index=False)
+        told = shell("tell c.db a.csv")
+        assert f"'{ids[0]}' as '{batch['id'][0]:03d}': spreadsheets change such ids. {n} in all." in told.err
+        assert said in told.out
+    shell("export c.db -o out.csv")
+    exported = pd.read_csv("out.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
+    assert exported.to_dict() == {f"{id:03d}": says[f"{id:03d}"] for id in batch["id"]}
+
+
+def test_ids_that_several_rows_fit_are_refused_and_a_file_with_its_zeros_is_read_to_the_letter(shell):
+    pd.DataFrame({"id": ["7", "007", "08", "9", "0010"], "age": range(5), "churn": None}).to_csv(
+        "pool.csv", index=False
+    )
+    shell(f"{START} --seed 0")
+    shell("ask c.db -n 5")
+    for text, row, fits in (("9,no\n7,no\n", 3, "'7', '007'"), ("7.0,no\n9,no\n", 2, "'7', '007'")):
+        Path("a.csv").write_text(f"id,churn\n{text}")
+        assert f"a.csv, row {row}: '7" in (error := shell("tell c.db a.csv", 2).err)
+        assert f"may be {fits}, if a spreadsheet took zeros away" in error
+    for text in ("007,no\n77,no\n", "0010,no\n010,no\n"):
+        Path("a.csv").write_text(f"id,churn\n{text}")
+        assert "row 3: '" in (error := shell("tell c.db a.csv", 2).err)
+        assert "is no id of the campaign" in error
+    Path("a.csv").write_text("id,churn\n007,no\n7,yes\n")
+    assert "2 new labels" in shell("tell c.db a.csv").out
+
+
+def test_numbers_whose_decimal_mark_nothing_tells_are_refused_and_an_option_tells(shell):
+    pool(share=[i + 0.5 for i in range(N)]).to_csv("other.csv", index=False)
+    pool(churn=["7.5", "1.25", *[None] * (N - 2)]).to_csv("pool.csv", index=False, sep=";")
+    shell(f"{START} --model logistic --seed 0")  # its labels have another mark than most files with semicolons
+    shell(f"{START.replace('c.db --pool pool', 'd.db --pool other')} --task regression --model logistic --seed 0")
+    for name, sep, both in (("c.db", ",", "1.028 or 1028"), ("d.db", ";", "1028 or 1.028")):
+        ids = shell(f"ask {name} -n 2").out.splitlines()[:2]
+        Path("a.csv").write_text(f"id{sep}churn\n{ids[0]}{sep}1.028\n{ids[1]}{sep}980\n")
+        assert f"a.csv: '1.028' may be {both}: name the decimal mark" in shell(f"tell {name} a.csv", 2).err
+    assert "least: 980, mean: 1004, largest: 1028" in shell("tell d.db a.csv --decimal ,").out

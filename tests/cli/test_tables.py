@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from skactive.cli import _files, main
 from skactive.cli._files import FileError, atomic_write
-from skactive.cli._tables import DELIMITERS, read_table, write_table
+from skactive.cli._tables import DELIMITERS, OPEN, Choices, Dialect, read_table, write_table
 
 TYPED = [".jsonl", ".parquet", ".xlsx"]
 
@@ -105,7 +105,7 @@ def test_parquet_of_other_programs_as_text_and_as_it_is():
     for name, (_, text, value) in columns.items():
         assert values(as_text[name]) == [text, None], name
         assert value is None or values(as_it_is[name]) == [value, None], name
-    assert as_it_is["time"][0] == pd.Timestamp("2024-01-05 12:00")
+    assert as_it_is["time"].iloc[0] == pd.Timestamp("2024-01-05 12:00")
     assert str(as_it_is["big"].dtype) == "UInt64"
 
 
@@ -184,7 +184,7 @@ def test_dates_are_dates_where_the_format_has_them():
     days = pd.Series(pd.to_datetime(["2024-01-05", None, "1969-12-31 23:59:59.5"], format="mixed"))
     for name in ("a.parquet", "a.xlsx"):
         write_table(pd.DataFrame({"id": ["a", "b", "c"], "d": days}), name)
-        back = read_table(name)["d"]
+        back = read_table(name)["d"].reset_index(drop=True)
         assert back.dtype.kind == "M"
         assert back.equals(days.astype(back.dtype))
 
@@ -209,9 +209,89 @@ def test_of_a_workbook_one_sheet_is_read_with_zeros_as_they_are_shown_and_errors
     frame = read_table("a.xlsx", text=["id"])
     assert cells(frame) == {"id": ["003", "3", "b"], "n": [3, 3, 3], "x": [1, None, None]}
     assert frame.attrs["notes"] == [
-        "a.xlsx: of 2 sheets, 'Sheet' was read.",
         "a.xlsx: 2 cells that hold an error are missing values, C5 the first.",
     ]
+
+
+def sheets(*pages):
+    """A workbook of sheets of these rows, the first of which is open."""
+    book = openpyxl.Workbook()
+    for number, rows in enumerate(pages):
+        sheet = book.create_sheet(f"page {number}", number)
+        for row in rows:
+            sheet.append(row)
+    book.active = 0
+    book.save("a.xlsx")
+
+
+TITLES = "Staff 2026\n\n{0}as of;1,5{0}\nid;x;y\na;1;\n\nb;2;no\n;;\n"
+
+
+def test_a_header_below_titles_is_found_by_its_names_and_rows_have_the_numbers_of_the_spreadsheet():
+    for quote, name in (("", "a.csv"), ('"', "a.csv")):  # a quoted title has a delimiter that counts for nothing
+        frame = read(TITLES.format(quote), name, text=["y"], names=["id", "y"])
+        assert cells(frame) == {"id": ["a", "b"], "x": [1, 2], "y": [None, "no"]}
+        assert frame.index.tolist() == [5, 7]
+        assert frame.attrs["notes"] == ["a.csv: its header is row 4: what stands above is left out."]
+    rows = [["Staff 2026"], [], ["as of", 1.5], ["id", "x", "y"], ["a", 1], [], ["b", 2, "no"]]
+    sheets([["notes"]], rows)
+    for sheet in (None, "page 1"):
+        found = read_table("a.xlsx", names=["id", "y"], dialect=Dialect(sheet=sheet))
+        assert cells(found) == cells(frame)
+        assert found.index.tolist() == [5, 7]
+        assert found.attrs["notes"][0] == "a.xlsx: its header is row 4: what stands above is left out."
+        several = ["a.xlsx: of 3 sheets, 'page 1' was read. --sheet names another."]
+        assert found.attrs["notes"][1:] == (several if sheet is None else [])
+    refused("it has no sheet 'x'. Its sheets: 'page 0'", read_table, "a.xlsx", dialect=Dialect(sheet="x"))
+    refused(
+        "Row #4: Expected 1 columns, got 3: id,x,y. No row has the names 'z'", read, "\nStaff\n\nid,x,y\n", names="z"
+    )
+    refused("Row #7: Expected 3 columns, got 4: b;2;no;", read, TITLES.replace("no", "no;"), names=["id", "y"])
+    for name, rows in (("a.jsonl", [2, 4]), ("a.parquet", [1, 2])):
+        write_table(frame, name)
+        if name == "a.jsonl":
+            Path(name).write_text("\n" + Path(name).read_text().replace("\n", "\n\n"))
+        assert read_table(name).index.tolist() == rows
+
+
+def test_what_a_file_leaves_open_is_as_in_the_pool_and_what_it_shows_is_not():
+    semicolons, commas = "id;x\na;1,5\n", "id,x\na,1.5\n"
+    for like in (Dialect(";", ","), Dialect(",", ".")):
+        for content, dialect in ((semicolons, Dialect(";", ",")), (commas, Dialect(",", "."))):
+            frame = read(content, like=like)
+            assert (values(frame["x"]), frame.attrs["dialect"]) == ([1.5], dialect)
+    assert cells(read("a,b;c\n1,2;3\n", like=Dialect(","))) == {"a": [1], "b;c": ["2;3"]}
+    for known in ({"dialect": Dialect("^")}, {"like": Dialect("^")}):
+        assert cells(read("id^x\na^1\n", **known)) == {"id": ["a"], "x": [1]}
+    assert read("id;n\na;1\n", like=Dialect(";", ",")).attrs["dialect"].decimal == ","
+    assert read("id,n\na,1\n", like=Dialect(";", ",")).attrs["dialect"].decimal is None
+    assert read("id;x\na;1.028\n", dialect=Dialect(decimal=","))["x"].tolist() == [1028]
+    frame = pd.DataFrame({"id": ["é"], "x": [1.5]})
+    for encoding in ("cp1252", "utf-16"):
+        write_table(frame, "b.csv", Dialect(";", ",", encoding))
+        assert Path("b.csv").read_bytes() == "id;x\r\né;1,5\r\n".encode(encoding)
+        back = read_table("b.csv", like=Dialect(";", ",", encoding))
+        assert (back.attrs["dialect"].encoding, back.attrs["notes"]) == (encoding, [])
+        os.remove("b.csv")
+    write_table(frame.assign(id="ł"), "b.csv", Dialect(encoding="cp1252"))  # which has no such letter
+    assert Path("b.csv").read_bytes() == "\ufeffid,x\r\nł,1.5\r\n".encode()
+
+
+def test_a_workbook_offers_labels_keeps_its_header_in_sight_and_has_columns_that_fit():
+    frame = pd.DataFrame({"id": ["a", "b"], "y": [None, None], "note": ["short", "x" * 200]})
+    for closed in (True, False):
+        write_table(frame, "b.xlsx", OPEN, Choices("y", ["01", "a, b"], closed), force=True)
+        book = openpyxl.load_workbook("b.xlsx")
+        sheet, listed = book.active, book["labels"]
+        assert (sheet.freeze_panes, listed.sheet_state) == ("A2", "hidden")
+        assert [sheet.column_dimensions[letter].width for letter in "ABC"] == [4, 3, 60]
+        (offered,) = sheet.data_validations.dataValidation
+        assert (str(offered.sqref), offered.formula1, offered.type) == ("B2:B3", "labels!$A$1:$A$2", "list")
+        assert offered.showErrorMessage == closed
+        assert [cell.value for (cell,) in listed.rows] == ["01", "a, b"]
+        assert {sheet[at].number_format for at in ("B2", "B3")} == {"@"}
+        back = read_table("b.xlsx")
+        assert (list(back), back.attrs["notes"]) == (["id", "y", "note"], [])
 
 
 def test_a_formula_with_its_result_is_that_result_and_refused_without():
