@@ -59,7 +59,10 @@ class Arrays:
         return X[start:stop]
 
     def take(self, X: Any, rows: Indices) -> Any:
-        return X[rows]
+        if isinstance(X, np.ndarray) or hasattr(X, "detach") or sparse.issparse(X):
+            return X[rows]
+        distinct, places = np.unique(rows, return_inverse=True)  # h5py gives rows in rising order, each once
+        return X[distinct][places]
 
     def stack(self, parts: list[Any]) -> Any:
         """Blocks of one pool, one below the other."""

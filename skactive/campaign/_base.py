@@ -25,7 +25,7 @@ from . import _models as models
 from ._accuracy import Accuracy, accuracy_of
 from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, first_rows
-from ._labels import Answer, Told, Vocabulary, events_of, kind_of, told_of_kind
+from ._labels import Answer, Told, Vocabulary, alike_in, events_of, kind_of, told_of_kind
 from ._picks import picks_of
 from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
@@ -130,7 +130,8 @@ class CampaignBase:
     def _vocabulary(self, labels: Sequence[Any]) -> Vocabulary:
         """What labels may be; ``labels`` decide if they are the first."""
         kind = self._settings["kind"] or kind_of(labels) or "classes"
-        models.check_score(self._settings["query"].get("params", {}).get("score"), kind)
+        score, model = self._settings["query"].get("params", {}).get("score"), self._settings["model"]
+        models.check_score(score, kind, model["name"] if "vectorizer" in model else None)
         return Vocabulary(kind, self._settings["labels"], self._store.ledger().counts)
 
     def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
@@ -192,6 +193,8 @@ class CampaignBase:
                 f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "
                 "If that is a slip, tell the right one; `labels` at the start closes the set."
             )
+        for one, other in alike_in(self._store.ledger().counts):
+            warn(f"{one!r} and {other!r} look alike, and are two labels. If that is a slip, tell one for the other.")
         return told
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:
@@ -227,7 +230,7 @@ class CampaignBase:
     def _estimator(self) -> Any:
         """The model, not fitted; a named one with preprocessing that knows the table."""
         if not isinstance(self._model, str):
-            return self._model
+            return models.handed_in(self._model)
         return models.named_model(self._model, self._prepared(), self.kind)
 
     def _prepared(self) -> Any:

@@ -172,7 +172,7 @@ class Campaign(CampaignBase):
             "first": ("typical" if len(closed or ()) > 2 else "uniform") if first == "auto" else first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
-            "query": query_settings(query, kind or "classes"),
+            "query": query_settings(query, kind or "classes", model),
         }
         Store(path).create(settings, Rows(table.ids, row_hashes(table.X, readings), came))
         campaign = object.__new__(cls)

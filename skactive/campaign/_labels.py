@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ._store import CampaignError, Event, Ledger, shown
+from ._store import CampaignError, Event, Ledger, cut, shown
 
 EXACT = 2.0**53  # up to here a float holds every whole number
 MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones, or most of so many differ
@@ -27,6 +28,7 @@ class Answer(NamedTuple):
     label: Any = None  # None leaves the row open, unless it is skipped
     annotator: str = ""  # "" if none was named
     skipped: bool = False  # the row cannot be labelled
+    when: float | None = None  # in seconds since 1970, where a file says it
 
 
 def plain_labels(values: Any, name: str, ids: Any) -> list[Any]:
@@ -48,7 +50,8 @@ def plain_label(value: Any, name: str) -> Any:
     if value is None or value is pd.NA or value is pd.NaT:
         return None
     if isinstance(value, str):
-        return str(value).strip().strip("\0") or None  # spreadsheets leave spaces, and numpy drops what ends in \0
+        # Spreadsheets leave spaces, numpy drops what ends in \0, and some programs part an accent from its letter.
+        return unicodedata.normalize("NFC", value).strip().strip("\0") or None
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer) and abs(int(value)) < 2**63:
@@ -100,6 +103,18 @@ def allowed_labels(labels: Iterable[Any], kind: str) -> list[Any]:
     plain = [label for label in (plain_label(label, "`labels`") for label in labels) if label is not None]
     check_one_type(plain, "`labels`")
     return sorted({converted(label, set(), kind) for label in plain}, key=str)
+
+
+def alike_in(labels: Iterable[Any]) -> list[tuple[str, str]]:
+    """Pairs of texts that differ in case, in spaces, or in characters that nobody sees."""
+    seen: dict[str, str] = {}
+    pairs = []
+    for label in filter(lambda label: isinstance(label, str), labels):
+        letters = unicodedata.normalize("NFKC", label.casefold())
+        look = "".join(one for one in letters if not one.isspace() and unicodedata.category(one) != "Cf")
+        if seen.setdefault(look, label) != label:
+            pairs.append((seen[look], label))
+    return pairs
 
 
 def _type_of(label: Any) -> str:
@@ -218,8 +233,9 @@ class Told:
     n_labels, n_corrected, n_same, n_skipped, n_open : int
         Rows with a first label, with another label than before, with the same label, skipped as impossible to label,
         and given without a label, which changes nothing.
-    n_withdrawn : int
-        Labels left out, as they were withdrawn, and their rows were not asked for again: files come more than once.
+    n_left_out : int
+        Answers that were withdrawn, and their rows not asked for again, or that their annotators have replaced since:
+        files come more than once.
     new : tuple
         Labels that no row had before.
     corrections : tuple of (id, label, label)
@@ -237,17 +253,17 @@ class Told:
     n_open: int
     new: tuple[Any, ...]
     corrections: tuple[tuple[Any, Any, Any], ...] = ()
-    n_withdrawn: int = 0
+    n_left_out: int = 0
 
     def __str__(self) -> str:
-        some = [f"{id}: {before!r} to {now!r}" for id, before, now in self.corrections[:MOST_SHOWN]]
+        some = [cut(f"{id!s:.80}: {before!r} to {now!r}") for id, before, now in self.corrections[:MOST_SHOWN]]
         more = self.n_corrected - len(some)
         parts = (
             (self.n_corrected, f"corrected ({', '.join(some)}{f' and {more} more' if more else ''})"),
             (self.n_same, "known already"),
             (self.n_skipped, "skipped"),
             (self.n_open, "still open"),
-            (self.n_withdrawn, "withdrawn before and left out"),
+            (self.n_left_out, "left out, as withdrawn or replaced since"),
         )
         new = f"{self.n_labels} new label{'s' * (self.n_labels != 1)}"
         return f"{', '.join([new, *(f'{n} {what}' for n, what in parts if n)])}."
@@ -290,22 +306,25 @@ def events_of(
     if not unasked:
         _check_asked(answers, rows, ledger)
     events, counts, corrections = [], Counter[str](), []
-    id_of = {row: answer.id for row, answer in zip(rows, answers, strict=True)}
+    answer_of = {
+        (row, answer.annotator): answer for row, answer in zip(rows, answers, strict=True) if _is_given(answer)
+    }
     for (row, annotator), label in given.items():
-        before = ledger.vote(row, annotator)
-        if label is None:
+        before, (id, *_, when) = ledger.vote(row, annotator), answer_of[row, annotator]
+        tell = Event("tell", row, label=label, annotator=annotator, when=when)
+        if _is_past(tell, ledger, unasked):
+            counts["left_out"] += 1
+        elif label is None:
             counts["skipped"] += 1
             if before is not None or row not in ledger.skipped:
                 events.append(Event("skip", row, annotator=annotator))
-        elif not unasked and ledger.withdrawn.get(row, {}).get(annotator) == label:
-            counts["withdrawn"] += 1
         elif before == label and type(before) is type(label):
             counts["same"] += 1
         else:
             counts["corrected" if before is not None else "labels"] += 1
             if before is not None:
-                corrections.append((id_of[row], before, label))
-            events.append(Event("tell", row, label=label, annotator=annotator))
+                corrections.append((id, before, label))
+            events.append(tell)
     is_open = vocabulary.kind == "classes" and vocabulary.closed is None and vocabulary.known
     new = {event.label for event in events if event.kind == "tell"}.difference(vocabulary.known) if is_open else set()
     return events, Told(
@@ -316,8 +335,21 @@ def events_of(
         n_open=sum(not _is_given(answer) for answer in answers),
         new=tuple(sorted(new, key=str)),
         corrections=tuple(corrections),
-        n_withdrawn=counts["withdrawn"],
+        n_left_out=counts["left_out"],
     )
+
+
+def _is_past(answer: Event, ledger: Ledger, unasked: bool) -> bool:
+    """Whether an answer, None for a skip, was withdrawn, or its annotator has said something else since."""
+    name, when = answer.annotator, answer.when
+    withdrawn = {} if unasked else ledger.withdrawn.get(answer.row, {})
+    if answer.label is None and None in withdrawn:
+        return True
+    gone, last = withdrawn.get(name), ledger.votes.get(name, {}).get(answer.row)
+    if when is None:  # a file without times may be an old one that holds the same label
+        return gone is not None and gone[-1] == answer.label
+    is_replaced = last is not None and when < last[0] and last[-1] != answer.label
+    return is_replaced or (gone is not None and when <= gone[0])
 
 
 def _check_asked(answers: Sequence[Answer], rows: Sequence[int], ledger: Ledger) -> None:

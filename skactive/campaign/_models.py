@@ -6,16 +6,19 @@ the labelled rows. Every fit starts anew, with the seed of the campaign and the 
 
 from __future__ import annotations
 
+import copy
 import importlib.util
+import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
@@ -145,20 +148,57 @@ FOLDS = 5
 
 
 def fitted(model: Any, X: pd.DataFrame, y: NDArray[Any], seed: int) -> Any:
-    """A fitted clone."""
-    twin = seeded_clone(model, check_random_state([seed, 0]))
+    """A fitted clone; a classifier that refuses labels as they are learns their numbers."""
     try:
-        with seeded_for(twin, seed):
-            return twin.fit(X, y)
+        return _fitted(model, X, y, seed)
     except Exception as error:
+        if y.dtype.kind != "f":
+            with suppress(Exception):  # what is wrong with the labels as they are is told
+                return _fitted(Numbered(model), X, y, seed)
         raise CampaignError(
             f"`model` could not be fitted to the {len(y)} labels there are. {type(error).__name__}: {error}"
         ) from error
 
 
+def _fitted(model: Any, X: pd.DataFrame, y: NDArray[Any], seed: int) -> Any:
+    twin = seeded_clone(model, check_random_state([seed, 0]))
+    with seeded_for(twin, seed):
+        return twin.fit(X, y)
+
+
+class Numbered(ClassifierMixin, BaseEstimator):
+    """A classifier, such as XGBoost's, that takes no labels but 0, 1, ..., for any labels."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any) -> Numbered:
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        self.estimator_ = clone(self.estimator).fit(X, numbers)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        return self.classes_[self.estimator_.predict(X)]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        return self.estimator_.predict_proba(X)
+
+
+def handed_in(model: Any) -> Any:
+    """A model that can be cloned: CatBoost copies lists that it is given, which `clone` refuses, and tuples not."""
+    try:
+        return clone(model)
+    except RuntimeError:
+        lists = {name: value for name, value in model.get_params().items() if type(value) is list}
+        names = {
+            name: tuple(value) for name, value in lists.items() if all(isinstance(one, str | int) for one in value)
+        }
+        return clone(copy.deepcopy(model).set_params(**names))
+
+
 def guesses_of(model: Any, X: pd.DataFrame, kind: str) -> tuple[list[Any], NDArray[np.float64]]:
     """Predictions, and their probabilities, which need not be the largest."""
-    guesses = np.asarray(model.predict(X))
+    guesses = np.asarray(model.predict(X)).reshape(len(X))  # CatBoost gives a column
     return guesses.tolist(), _of_labels(model, X, guesses, kind)
 
 
@@ -265,14 +305,19 @@ def _class_of(name: str) -> Any:
     return found if isinstance(found, type) and issubclass(found, BatchQuery) else None
 
 
-def query_settings(query: Any, kind: str) -> dict[str, Any]:
-    """The parameters of a query, or a digest of them; refuse a query that can never choose."""
+def query_settings(query: Any, kind: str, model: Any = None) -> dict[str, Any]:
+    """The parameters of a query, or a digest of them; refuse a query that can never choose, by this model say."""
     if not hasattr(query, "select") or not hasattr(query, "get_params"):
         raise TypeError(f"`query` must be a query, such as StochasticBatchQuery(). Got {shown(query)}.")
     if hasattr(query, "check_parameters"):
         query.check_parameters()
     if isinstance(query, StochasticBatchQuery):
-        check_score(query.score, kind)
+        check_score(query.score, kind, model)
+        if query.X_target is None and "target_draws" in _asked_by(query.score):
+            raise CampaignError(
+                f"`score`={query.score!r} asks which rows matter, and there are none. Give the query these as "
+                '`X_target` in Python, or another score, such as "auto".'
+            )
     name = type(query).__name__
     params = {key: value for key, value in query.get_params(deep=False).items() if key != "random_state"}
     if _class_of(name) is type(query) and _is_plain(params):
@@ -280,12 +325,19 @@ def query_settings(query: Any, kind: str) -> dict[str, Any]:
     return {"name": name, "digest": _digest("query", query)}
 
 
-def check_score(score: Any, kind: str) -> None:
-    """Refuse a score that is not for these labels."""
+def check_score(score: Any, kind: str, model: Any = None) -> None:
+    """Refuse a score that is not for these labels, or of which the model, if it has a name, cannot say a part."""
     tasks = getattr(SCORES.get(score if isinstance(score, str) else ""), "tasks", ())
     task = "classifier" if kind == "classes" else "regressor"
     if tasks and task not in tasks:
         raise CampaignError(f'`score`={score!r} is not for a {task}, which the labels ask for. Leave it at "auto".')
+    if "noise_variance" in _asked_by(score) and isinstance(model, str) and model != "logistic":
+        raise CampaignError(f'`score`={score!r} asks for noise that a {model} does not estimate. Leave it at "auto".')
+
+
+def _asked_by(score: Any) -> Collection[str]:
+    """The parameters of a score by name."""
+    return inspect.signature(SCORES[score]).parameters if isinstance(score, str) and score in SCORES else ()
 
 
 def _is_plain(params: dict[str, Any]) -> bool:
@@ -314,15 +366,13 @@ def model_settings(model: Any) -> dict[str, Any]:
         raise ParameterError(
             f"`model` must be one of {sorted(MODELS)}, or an estimator that scikit-learn can clone. Got {shown(model)}."
         )
-    return {"name": type(model).__name__, "digest": _digest("model", clone(model))}
+    return {"name": type(model).__name__, "digest": _digest("model", handed_in(model))}
 
 
 def model_of(settings: dict[str, Any], given: Any) -> Any:
     """The name of the model, or the given model, if it is the same."""
     if settings.get("vectorizer") == "skrub" and not has_skrub():
-        raise CampaignError(
-            '`model` needs skrub, with which the campaign was started: python -m pip install "skactive[tabular]".'
-        )
+        raise CampaignError("`model` needs skrub, with which the campaign was started: python -m pip install skrub.")
     if given is None and "digest" not in settings:
         return settings["name"]
     return _same("model", settings, given, None if given is None else model_settings(given))

@@ -19,7 +19,7 @@ from ..stopping import StoppingReport
 from ..stopping._evidence import Known, scoring_for
 from ._accuracy import Accuracy
 from ._models import has_enough
-from ._store import BatchRecord, Event, State
+from ._store import BatchRecord, Event, State, cut
 
 MOST_REPORTS = 8  # each is a fit; a verdict depends on the last ``patience`` labels, usually the last batch or two
 MOST_ROWS = 20_000  # without a label, that predictions are compared on; a report draws some of these
@@ -68,7 +68,7 @@ class Status:
     report: StoppingReport | None = None
 
     def __str__(self) -> str:
-        return "\n".join([self._on_rows(), *self._by_topic().values()])
+        return cut("\n".join([self._on_rows(), *self._by_topic().values()]))
 
     def _repr_html_(self) -> str:
         tables = [html.Table(list(self._by_topic().items()), is_sentences=True)]
@@ -77,8 +77,11 @@ class Status:
     def _by_topic(self) -> dict[str, str]:
         found = {}
         if self.by_label:
-            counts = [f"{label}: {n:{',' if isinstance(n, Integral) else 'g'}}" for label, n in self.by_label.items()]
+            counts = [
+                f"{label!s:.80}: {n:{',' if isinstance(n, Integral) else 'g'}}" for label, n in self.by_label.items()
+            ]
             found["labels"] = f"Labels: {', '.join(counts[:12])}{', ...' if len(counts) > 12 else ''}."
+            found["labels"] += _OF_ONE_CLASS if len(counts) == 1 else ""
         if self.n_out:
             first = self.out.sort_values("batch").iloc[0]
             since = f"since {first['asked'][:10]} (batch {first['batch']})"
@@ -98,6 +101,11 @@ class Status:
         batches = "1 batch" if self.n_batches == 1 else f"{self.n_batches} batches"
         return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {batches} so far."
 
+
+_OF_ONE_CLASS = (
+    " With one class there is no model yet, and rows come as in the first batch. If you know rows of another class, "
+    "tell these by `tell(..., unasked=True)`, in the shell `skactive tell --unasked`, or ask for more rows at once."
+)
 
 _FOR_CALLERS = {  # of `StoppingReport`
     "Pass this report as `previous` after the next batch.": "The next batch tells more.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import secrets
 import threading
 from collections import Counter, defaultdict
@@ -41,7 +42,7 @@ class CampaignError(ValueError):
     """
 
     def __init__(self, text: str, entries: Sequence[int] = ()) -> None:
-        super().__init__(text)
+        super().__init__(cut(text))
         self.entries = tuple(entries)
 
 
@@ -54,9 +55,17 @@ class CampaignFileError(CampaignError):
     """
 
 
+def cut(text: str) -> str:
+    """A message in which quoted cells, ids and names end after 80 characters; values of parameters are left whole."""
+    return _LONG_QUOTE.sub(r"\1...\2", text)
+
+
+_LONG_QUOTE = re.compile(r"""(?<![\w=])((['"])(?:\\.|(?!\2)[^\\]){80})(?:\\.|(?!\2)[^\\])++\2(?!\w)""", re.DOTALL)
+
+
 def shown(values: Sequence[object], most: int = 5) -> str:
     """The first of many values, for a message."""
-    some = ", ".join(repr(value) for value in values[:most])
+    some = cut(", ".join(repr(value) for value in values[:most]))
     return some if len(values) <= most else f"{some} and {len(values) - most} more"
 
 
@@ -91,6 +100,7 @@ class Event(NamedTuple):
     log_proba: float | None = None  # of the pick, given those before it
     time: str = ""  # ISO 8601, in the time zone of the writer
     number: int = 0  # events count up from 1; 0 is not written yet
+    when: float | None = None  # when a label was given, in seconds since 1970; None is when it is told
 
 
 @dataclass(frozen=True)
@@ -200,7 +210,7 @@ class Store:
         with self._writing(_rows(events), seen) as connection:
             by_kind = itertools.groupby(events, key=lambda event: (event.kind, event.annotator))
             groups = [(kind, name, list(some)) for (kind, name), some in by_kind]
-            told = [(kind, [name, _rows(some), _labels(some)]) for kind, name, some in groups]
+            told = [(kind, [name, _rows(some), _labels(some), *_whens(some)]) for kind, name, some in groups]
             self._add(connection, [*self._settled(decided), *told])
 
     def note(self, settings: dict[str, Any]) -> None:
@@ -298,6 +308,12 @@ def _labels(events: Sequence[Event]) -> list[Any]:
     return [event.label for event in events if event.kind == "tell"]
 
 
+def _whens(events: Sequence[Event]) -> list[Any]:
+    """A list of when labels were given, if any is known."""
+    found = [event.when for event in events]
+    return [] if set(found) == {None} else [found]
+
+
 def _records_of(rows: Rows, first: int) -> Iterator[tuple[str, Any]]:
     """Records of the rows from ``first`` on."""
     for start in range(first, len(rows.ids), _BLOCK):
@@ -342,7 +358,7 @@ def _agreed(votes: Mapping[str, Any]) -> Any:
 
 
 RULES: dict[str, Callable[[Mapping[str, Any]], Any]] = {"latest": _latest, "majority": _majority, "open": _agreed}
-"""Which of the last labels of annotators, in the order in which they were told, counts; None if none does."""
+"""Which of the last labels of annotators, in the order in which they were given, counts; None if none does."""
 
 
 class Group(NamedTuple):
@@ -355,6 +371,9 @@ class Group(NamedTuple):
     labels: Sequence[Any] = ()  # of "tell"
     log_proba: Sequence[float | None] = ()  # of "ask"
     batch: int | None = None
+
+
+Vote = tuple[float, int, Any]
 
 
 @dataclass
@@ -372,19 +391,23 @@ class Ledger:
     batches: list[BatchRecord] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     seen: int = 0  # number of the last event
-    votes: dict[str, dict[int, tuple[int, Any]]] = field(default_factory=lambda: {"": {}})
-    """The last label of each annotator, by row, with the number of its event."""
+    now: float = -math.inf  # seconds since 1970; clocks that go back do not count
+    votes: dict[str, dict[int, Vote]] = field(default_factory=lambda: {"": {}})
+    """The last label of each annotator, by row, with when it was given, and the number of its event."""
     counts: Counter[Any] = field(default_factory=Counter)  # how many votes there are for each label
     out: set[int] = field(default_factory=set)
     skipped: set[int] = field(default_factory=set)
     asked: dict[int, int] = field(default_factory=dict)  # the last batch of each row
     order: dict[int, None] = field(default_factory=dict)  # rows in the order of their first label
-    withdrawn: dict[int, dict[str, Any]] = field(default_factory=dict)  # votes of rows that nobody asked for since
+    withdrawn: dict[int, dict[str | None, Vote]] = field(default_factory=dict)
+    """Votes of rows that nobody asked for since, with a label None under None for a skip."""
 
     def take(self, content: bytes) -> None:
         """Add a record."""
         kind, time, facts = json.loads(content.decode("ascii"), parse_float=_finite, parse_constant=_finite)
-        _require(datetime.fromisoformat(time).isoformat(timespec="seconds") == time, "times are in seconds")
+        moment = datetime.fromisoformat(time)
+        _require(moment.isoformat(timespec="seconds") == time, "times are in seconds")
+        self.now = max(self.now, moment.timestamp())
         getattr(self, f"_take_{kind}")(time, *facts)
 
     def rows(self) -> Rows:
@@ -394,12 +417,12 @@ class Ledger:
 
     def vote(self, row: int, annotator: str) -> Any:
         """What an annotator says of a row; None if nothing."""
-        return self.votes.get(annotator, {}).get(row, (0, None))[1]
+        return self.votes.get(annotator, {}).get(row, (None,))[-1]
 
     def votes_on(self, row: int) -> dict[str, Any]:
-        """The labels of a row by annotators, in the order in which they were told."""
+        """The labels of a row by annotators, in the order in which they were given."""
         found = sorted((*told[row], name) for name, told in self.votes.items() if row in told)
-        return {name: label for _, label, name in found}
+        return {name: label for *_, label, name in found}
 
     def has_vote(self, row: int) -> bool:
         return any(row in told for told in self.votes.values())
@@ -415,7 +438,7 @@ class Ledger:
         self.hashes.append(_unpacked(hashes, len(ids)))
         self.n_rows += len(ids)
         self.came |= came
-        self._vote("", list(came), list(came.values()), itertools.repeat(0))  # before all events
+        self._vote("", list(came), list(came.values()), itertools.repeat(-math.inf))  # before all that is told
 
     def _take_hashes(self, time: str, rows: list[int], hashes: str) -> None:
         self.hashes = [np.concatenate(self.hashes)]
@@ -431,8 +454,12 @@ class Ledger:
         for row in rows:
             self.withdrawn.pop(row, None)
 
-    def _take_tell(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
-        self._vote(annotator, rows, labels, itertools.count(self.seen + 1))
+    def _take_tell(
+        self, time: str, annotator: str, rows: list[int], labels: list[Any], whens: Sequence[float | None] = ()
+    ) -> None:
+        _require(set(map(type, whens)) <= {float, type(None)} and len(whens) in (0, len(rows)), "labels have times")
+        given = (self.now if when is None else when for when in whens) if whens else itertools.repeat(self.now)
+        self._vote(annotator, rows, labels, given)
         self._happened(Group("tell", time, annotator, rows, labels))
         self.order.update(dict.fromkeys(rows))
 
@@ -442,10 +469,12 @@ class Ledger:
         self.skipped.update(row for row in rows if not self.has_vote(row))  # labels of other annotators stay
 
     def _take_withdraw(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
+        for row in self.skipped.intersection(rows):
+            self.withdrawn.setdefault(row, {})[None] = self.now, 0, None
         self._happened(Group("withdraw", time, annotator, rows))
         for name in self.votes:
-            for row, label in self._revoke(name, rows).items():
-                self.withdrawn.setdefault(row, {})[name] = label
+            for row, vote in self._revoke(name, rows).items():
+                self.withdrawn.setdefault(row, {})[name] = vote
         for row in rows:
             self.order.pop(row, None)
 
@@ -459,22 +488,23 @@ class Ledger:
         self.out.difference_update(rows)
         self.skipped.difference_update(rows)
 
-    def _vote(self, annotator: str, rows: list[int], labels: list[Any], numbers: Iterator[int]) -> None:
+    def _vote(self, annotator: str, rows: list[int], labels: list[Any], whens: Iterable[float]) -> None:
         _require(len(labels) == len(rows), "each row has a label")
         _require(set(map(type, labels)) <= {str, int, float, bool}, "labels are texts, numbers or booleans")
         self._revoke(annotator, rows)
-        self.votes.setdefault(annotator, {}).update(zip(rows, zip(numbers, labels, strict=False), strict=True))
+        votes = zip(whens, itertools.count(self.seen + 1), labels, strict=False)
+        self.votes.setdefault(annotator, {}).update(zip(rows, votes, strict=True))
         self.counts.update(labels)
 
-    def _revoke(self, annotator: str, rows: list[int]) -> dict[int, Any]:
-        """The labels that an annotator has said of rows, which count no more."""
+    def _revoke(self, annotator: str, rows: list[int]) -> dict[int, Vote]:
+        """What an annotator has said of rows, which counts no more."""
         told = self.votes.get(annotator, {})
-        labels = {row: told.pop(row)[1] for row in rows if row in told}
-        for label in labels.values():
+        votes = {row: told.pop(row) for row in rows if row in told}
+        for _, _, label in votes.values():
             self.counts[label] -= 1
             if not self.counts[label]:
                 del self.counts[label]
-        return labels
+        return votes
 
 
 def _require(is_so: bool, rule: str) -> None:
@@ -513,14 +543,14 @@ class State:
         def there(rows: Iterable[int]) -> list[int]:
             return sorted(row for row in rows if row < n_rows and row not in gone)
 
-        votes: dict[int, tuple[int, Any]] = {}
+        votes: dict[int, Vote] = {}
         several: set[int] = set()
         for told in ledger.votes.values():
             several |= votes.keys() & told.keys()
             votes |= told
         given = {row: ledger.votes_on(row) for row in there(several)}
         decided = {row: RULES[rule](found) for row, found in given.items()}
-        labels = {row: decided[row] if row in decided else votes[row][1] for row in there(votes)}
+        labels = {row: decided[row] if row in decided else votes[row][-1] for row in there(votes)}
         return cls(
             n_rows=n_rows,
             seen=ledger.seen,

@@ -14,6 +14,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from .. import __version__
@@ -54,26 +55,42 @@ def _run(command: str, options: Any) -> int:
 
     @functools.cache  # a warning of a model comes with each of its fits
     def say(kind: str, said: str) -> None:
-        print(f"skactive {command}: {kind}: {_in_shell(said, command, vars(options))}", file=sys.stderr)
+        with suppress(OSError):  # nobody listens
+            _print(f"skactive {command}: {kind}: {_in_shell(said, command, vars(options))}", sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: say("note", str(message))
         try:
-            print(_function(command)(options))
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
+            answer = _function(command)(options)
         except KeyboardInterrupt:
             say("error", "interrupted. What is not said to be written is not written.")
             return 1
         except ImportError as error:
-            say("error", f'{error}: python -m pip install "skactive[tabular]"')
+            package = (error.name or "").partition(".")[0]
+            say("error", f"{error}{package and f': python -m pip install {package}'}")
             return 1
         except (ValueError, TypeError, OSError, RuntimeError) as error:
             say("error", str(error).partition("\nTraceback")[0])  # of a run of an experiment
             return 1 if _is_of_environment(error) else 2
+    try:
+        _print(answer, sys.stdout)
+    except BrokenPipeError:  # of a reader that has read enough
+        return 0
+    except OSError as error:
+        say("error", f"what it was asked is done, and the answer cannot be written: {error.strerror}")
+        return 1
     return 0
+
+
+def _print(text: str, stream: Any) -> None:
+    """Print a text; a console that lacks some of its characters gets their numbers."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+    except OSError:  # which Python would meet again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise
 
 
 def _function(command: str) -> Callable[[Any], str]:
@@ -220,7 +237,12 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_OF_REPORT,
         "--quick": _flag("count only: fit no model, read no table"),
     },
-    "report": {**_CAMPAIGN, **_OF_REPORT, **_output("the page, html", required=True)},
+    "report": {
+        **_CAMPAIGN,
+        **_OF_REPORT,
+        **_output("the page, html", required=True),
+        "--no-rows": _flag("leave out the last batch, and odd cells of columns"),
+    },
     "simulate": {
         "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
@@ -312,4 +334,7 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
         word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else _NAMES.get(name, found[0])
         return word if not equals or word == found[0] else f"{word} "
 
-    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()).replace("`labels` at the", "`--labels` at the"))
+    from ..campaign._store import cut
+
+    text = cut(" ".join(text.split())).replace("`labels` at the", "`--labels` at the")
+    return re.sub(r"`([a-z_.]+)`(=?)", named, text)

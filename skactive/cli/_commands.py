@@ -29,7 +29,7 @@ from ..campaign._store import shown
 from ..campaign._table import files_of
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
-from ._tables import OPEN, Choices, Dialect, packed, place, read_table, write_table
+from ._tables import OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
 LEADING_ZEROS = re.compile("^0+(?=[0-9]+$)")
@@ -62,7 +62,7 @@ def start(options: argparse.Namespace) -> str:
 
 def _columns_in_words(columns: pd.DataFrame) -> str:
     """A line for each kind of columns, and one for each column with odd cells."""
-    gaps = [f"{name} ({n} gap{'s' * (n > 1)})" if n else str(name) for name, n in columns["gaps"].items()]
+    gaps = [f"{name:.80} ({n} gap{'s' * (n > 1)})" if n else f"{name:.80}" for name, n in columns["gaps"].items()]
     lines = []
     for kind, names in pd.Series(gaps, index=columns.index).groupby(columns["kind"], sort=False):
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
@@ -85,7 +85,7 @@ def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.
 
 def ask(options: argparse.Namespace) -> str:
     """Choose rows and write them to a file."""
-    campaign = opened(options, verbose=sys.stderr.isatty())
+    campaign = opened(options, verbose=_is_watched())
     output = None if options.output is None else Path(options.output)
     batch = _out_again(campaign) if options.again else _asked(campaign, output, options)
     if options.again and output is not None:
@@ -156,6 +156,8 @@ def tell(options: argparse.Namespace) -> str:
             told = campaign.tell(_filled(campaign, frame), annotator=options.annotator, unasked=options.unasked)
     status, name = _counted(campaign), shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
+    if told.n_corrected and options.annotator is None and not _is(path, ".json"):  # which names annotators itself
+        out += " Where several people label, tell the file of each by --annotator NAME: then none replaces another's."
     if status.n_disputed:
         out += f" {status.n_disputed} rows are disputed: no label counts while their annotators disagree."
     text = (
@@ -212,7 +214,7 @@ def recheck(options: argparse.Namespace) -> str:
 
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
-    campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=sys.stderr.isatty())
+    campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=_is_watched())
     found = campaign.status(**_of_report(options))
     report = found.report
     return _answer(
@@ -245,12 +247,14 @@ def report(options: argparse.Namespace) -> str:
     """Write a page about the campaign."""
     from ._report import report_page
 
-    campaign = opened(options, verbose=sys.stderr.isatty())
+    campaign = opened(options, verbose=_is_watched())
     if not _is(options.output, ".html"):
         raise FileError(f"--output must be a file .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
-        temporary.write_text(report_page(campaign, **_of_report(options)), encoding="utf-8")
-    return _answer(options, f"{options.output} shows where the campaign stands.")
+        page = report_page(campaign, with_rows=not options.no_rows, **_of_report(options))
+        temporary.write_text(page, encoding="utf-8")
+    rows = "no row of the table" if options.no_rows else "rows of the table, which --no-rows leaves out"
+    return _answer(options, f"{options.output} shows where the campaign stands. It holds {rows}.")
 
 
 def simulate(options: argparse.Namespace) -> str:
@@ -465,15 +469,15 @@ def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> li
     from ._label_studio import answers
 
     try:
-        exported = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+        exported = json.loads(Path(path).read_text(encoding="utf-8-sig"), object_pairs_hook=without_doubles)
+    except (OSError, ValueError, RecursionError) as error:
         raise FileError(f"{path} cannot be read: {error}. Export as JSON from Label Studio.") from None
     found = answers(exported, id=campaign.id or "id", target=campaign.target)
     if not found:
         raise CampaignError("there is no label in it yet. Label some, and export again.")
     ids = _typed(campaign, [answer.id for answer in found])
     return [
-        Answer(id, plain_label(one.label, f"the label of {id!r}"), annotator or one.annotator, one.skipped)
+        one._replace(id=id, label=plain_label(one.label, f"the label of {id!r}"), annotator=annotator or one.annotator)
         for id, one in zip(ids, found, strict=True)
     ]
 
@@ -559,6 +563,11 @@ def _answer(options: argparse.Namespace, text: str, status: Status | None = None
     return json.dumps({**counts, **facts}, default=_plain) if options.json else text
 
 
+def _is_watched() -> bool:
+    """Whether somebody sees progress bars; a closed stream is None."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def _counted(campaign: Campaign) -> Status:
     return campaign.status(accuracy=False, report=False)
 
@@ -598,5 +607,5 @@ def _plain(value: Any) -> Any:
 
 
 def _by_label(status: Status) -> str:
-    counts = [f"{label}: {value:g}" for label, value in status.by_label.items()]
+    counts = [f"{label!s:.80}: {value:g}" for label, value in status.by_label.items()]
     return f" ({', '.join(counts[:6])}{', ...' if len(counts) > 6 else ''})" if counts else ""

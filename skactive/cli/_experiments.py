@@ -49,7 +49,7 @@ def save_curves(result: ExperimentResult, output: Path | None, *, force: bool) -
     try:
         import matplotlib
     except ImportError:
-        return '\nNo picture: matplotlib is not installed. Install it by python -m pip install "skactive[plot]".'
+        return "\nNo picture: matplotlib is not installed. Install it: python -m pip install matplotlib."
     from ..plotting import LearningCurveDisplay
 
     matplotlib.use("Agg")

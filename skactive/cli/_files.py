@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import io
 import os
 import secrets
 import stat
@@ -17,6 +19,11 @@ except ImportError:  # Windows, where nobody can remove a file that is open
     fcntl = None  # type: ignore[assignment]
 
 _UNFINISHED = ".skactive-"  # how names of temporary files begin
+
+
+MOST_IN_NAME = 240  # bytes, of the 255 that there are: SQLite's journal has a longer name
+MOST_UNPACKED, TIMES = 2**28, 50
+"""A packed file may unpack to so many bytes, or to so many times its own; texts are a third to a tenth when packed."""
 
 
 class FileError(ValueError):
@@ -68,8 +75,32 @@ def _clear(folder: Path) -> None:
             left.unlink()
 
 
+def contents(path: str) -> bytes:
+    """The bytes of a file, unpacked if its name ends in .gz."""
+    content = Path(path).read_bytes()
+    if not str(path).lower().endswith(".gz"):
+        return content
+    most = max(MOST_UNPACKED, TIMES * len(content))
+    with gzip.open(io.BytesIO(content)) as file:
+        unpacked = file.read(most + 1)
+    check_size(len(unpacked), len(content), "Unpack it first, if that is right.")
+    return unpacked
+
+
+def check_size(n_bytes: int, n_packed: int, remedy: str) -> None:
+    """Refuse what would fill the memory."""
+    most = max(MOST_UNPACKED, TIMES * n_packed)
+    if n_bytes > most:
+        raise ValueError(
+            f"it unpacks to more than {most / 2**20:,.0f} MiB, which is the limit for {n_packed / 2**20:,.1f} MiB that "
+            f"are packed. {remedy}"
+        )
+
+
 def check_target(path: Path, force: bool) -> None:
     """Refuse a path where no file can be written, or one is."""
+    if len(os.fsencode(path.name)) > MOST_IN_NAME:
+        raise FileError(f"{path.name[:80]}... is too long a name: give one of {MOST_IN_NAME} bytes at most.")
     if not path.parent.is_dir():
         raise FileError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
     if path.exists() and not path.is_file():

@@ -104,10 +104,11 @@ def answers(exported: Any, *, id: str, target: str) -> list[Answer]:
                 if whose not in latest or latest[whose][0] < changed:
                     latest[whose] = changed, place, one
     found = []
-    for (row, annotator), (_, place, one) in latest.items():
+    for (row, annotator), ((when, _), place, one) in latest.items():
         with _naming(exported[place - 1], place):
             skipped = bool(one["was_cancelled"])
-            found.append(Answer(row, None if skipped else _label(one["result"], _control(target)), annotator, skipped))
+            label = None if skipped else _label(one["result"], _control(target))
+            found.append(Answer(row, label, annotator, skipped, when.timestamp()))
     return found
 
 

@@ -28,8 +28,10 @@ th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bot
 """
 
 
-def report_page(campaign: Campaign, **options: Any) -> str:
+def report_page(campaign: Campaign, *, with_rows: bool = True, **options: Any) -> str:
     """HTML of the page; options of `Campaign.status`."""
+    columns = campaign.columns() if with_rows else campaign.columns().drop(columns=["example", "row"])
+    batch = f"<h2>The last batch</h2>\n{_last_batch(campaign)}\n" if with_rows else ""
     title = html.escape(f"{campaign.target}: {campaign.path.name}")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -37,8 +39,8 @@ def report_page(campaign: Campaign, **options: Any) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n"
         f"<h1>{title}</h1>\n<p>{datetime.now():%d %B %Y, %H:%M}</p>\n{campaign.status(**options)._repr_html_()}\n"
-        f"{_learning_curve(campaign)}\n<h2>The last batch</h2>\n{_last_batch(campaign)}\n"
-        f"<h2>How columns are read</h2>\n{campaign.columns().fillna('').to_html(border=0)}\n</body></html>\n"
+        f"{_learning_curve(campaign)}\n{batch}<h2>How columns are read</h2>\n{columns.fillna('').to_html(border=0)}\n"
+        "</body></html>\n"
     )
 
 

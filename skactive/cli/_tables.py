@@ -25,7 +25,6 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +34,7 @@ import pyarrow.csv
 from pyarrow import compute, parquet
 
 from ..campaign._columns import GAPS
-from ._files import FileError, atomic_write
+from ._files import FileError, atomic_write, check_size, contents
 
 DELIMITERS = ",;\t|"
 TRUE, FALSE = ["True", "true", "TRUE"], ["False", "false", "FALSE"]
@@ -136,16 +135,14 @@ def read_table(
         read, _ = _format_of(path)
         file = _File(frozenset(text), frozenset(names), dialect, like)
         with _told_of(path, "read"):
-            content = Path(path).read_bytes()
-            content = gzip.decompress(content) if _is_packed(path) else content
-            tables.append(_named(read(content, file), file.notes))
+            tables.append(_named(read(contents(path), file), file.notes))
             if tables[-1].column_names != tables[0].column_names:
                 raise ValueError(f"its columns must be those of {paths[0]}")
         notes += [f"{path}: {note}" for note in file.notes]
         files.append(file)
     with _told_of(f"{paths[0]}, ...", "read"):
         table = pa.concat_tables(tables, promote_options="default")
-    frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
+        frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
     frame.index = pd.Index(np.concatenate([np.asarray(file.rows, dtype=np.int64) for file in files]))
     frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
     frame.attrs["files"] = [(str(path), len(one)) for path, one in zip(paths, tables, strict=True)]
@@ -168,6 +165,7 @@ def _told_of(path: str, done: str) -> Iterator[None]:
         raise
     except Exception as error:  # a damaged file can end in any error of the library
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        said = "a row is longer than 64 MiB" if "straddl" in str(said) else said  # Arrow speaks of its blocks
         raise FileError(f"{path} cannot be {done}: {' '.join(str(said).split())}") from error
 
 
@@ -427,7 +425,7 @@ def _with_comma(value: Any) -> Any:
 # --- formats with types ---------------------------------------------------------------------------
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("it has a key twice")
@@ -440,7 +438,7 @@ def _read_lines(content: bytes, file: _File) -> Any:
         if line.strip():
             file.rows.append(number)
             try:
-                rows.append(json.loads(line, object_pairs_hook=_without_doubles))
+                rows.append(json.loads(line, object_pairs_hook=without_doubles))
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number} is no JSON object: {error}") from error
             if not isinstance(rows[-1], dict):
@@ -459,7 +457,10 @@ def _write_lines(frame: pd.DataFrame, *_: Any) -> bytes:
 
 
 def _read_parquet(content: bytes, file: _File) -> Any:
-    table = parquet.ParquetFile(pa.BufferReader(content)).read()  # which takes no columns from names of folders
+    packed = parquet.ParquetFile(pa.BufferReader(content))
+    known = packed.metadata
+    check_size(8 * known.num_rows * known.num_columns, len(content), "Give it in Python, as a table in memory.")
+    table = packed.read()  # which takes no columns from names of folders
     file.rows = range(1, len(table) + 1)
     pairs = zip(table.column_names, table.columns, strict=True)
     columns = [_parquet_column(name, column, name in file.text) for name, column in pairs]
@@ -547,6 +548,8 @@ def _check_formulas(content: bytes) -> None:
     """Refuse formulas whose results were never saved: they would be empty cells."""
     without = rb'<c [^>]*?r="([A-Z]+[0-9]+)"[^>]*><f(?:[^>]*/>|[^>]*>[^<]*</f>)(?:<v\s*/>|<v></v>)?</c>'
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        n_bytes = sum(member.file_size for member in packed.infolist())
+        check_size(n_bytes, len(content), "Save it as .csv, if that is right.")
         for name in packed.namelist():
             if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name) and (found := re.search(without, packed.read(name))):
                 raise ValueError(f"cell {found[1].decode()} holds a formula without a result: open and save it.")

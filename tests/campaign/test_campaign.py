@@ -130,6 +130,7 @@ def test_a_model_needs_two_classes_and_a_call_of_ask_that_fails_leaves_no_trace(
     campaign = started(tmp_path, model=make_pipeline(StandardScaler(), LogisticRegression()), labels=["yes", "no"])
     batch = campaign.ask(20)
     campaign.tell(dict.fromkeys(batch.index[:3], "yes"))
+    assert "Labels: yes: 3. With one class there is no model yet" in str(counts(campaign))
     with pytest.raises(CampaignError, match=r"A model needs labels of two classes\. There are 3 labels"):
         campaign.model()
     assert campaign.ask(5)["guess"].isna().all()
@@ -410,9 +411,12 @@ def test_bad_tables_and_queries_that_could_never_choose_are_refused_and_no_file_
     for message, query in (
         ("`score`='variance' is not for a classifier", StochasticBatchQuery("variance")),
         ("`diversity` above 0 needs a sampler that weighs", StochasticBatchQuery(sampler="topk", diversity=1)),
+        ("`score`='epig' asks which rows matter, and there are none", StochasticBatchQuery("epig")),
     ):
         with pytest.raises(ValueError, match=message):
             started(tmp_path, query=query)
+    with pytest.raises(CampaignError, match="'gaussian_bald' asks for noise that a forest does not estimate"):
+        started(tmp_path, query=StochasticBatchQuery("gaussian_bald"), model="forest", task="regression")
     assert list(tmp_path.iterdir()) == []
     started(tmp_path)
     with pytest.raises(CampaignError, match=r"the ids of the campaign: '0000', .* Got none of them, but 0, "):
@@ -499,3 +503,57 @@ def test_guesses_are_those_of_the_model_for_rows_that_are_there_and_have_no_labe
     assert found.loc[is_open, "guess"].tolist() == model.predict(rows).tolist()
     assert found.loc[is_open, "guess_probability"].isna().all() == (task == "regression")
     pd.testing.assert_frame_equal(found.drop(columns=["guess", "guess_probability"]), left.to_frame())
+
+
+class FromZero(LogisticRegression):
+    """Takes 0, 1, ... as labels only, as XGBoost does, and gives a column of predictions, as CatBoost."""
+
+    def fit(self, X, y):
+        if y.tolist() != np.unique(y, return_inverse=True)[1].tolist():
+            raise ValueError("Invalid classes")
+        return super().fit(X, y)
+
+    def predict(self, X):
+        return super().predict(X)[:, np.newaxis]
+
+
+class Copying(LogisticRegression):
+    """Copies a list that it is given, as CatBoost does, so that scikit-learn does not clone it."""
+
+    def __init__(self, columns=()):
+        super().__init__()
+        self.columns = columns.copy() if isinstance(columns, list) else columns
+
+
+@pytest.mark.parametrize("last", [FromZero(), Copying(["age"])])
+def test_models_that_take_numbers_as_labels_or_copy_lists_learn_and_guess_labels(tmp_path, last):
+    frame = table()[["customer", "age", "churn"]].fillna({"age": 50})
+    model = make_pipeline(StandardScaler(), last)
+    campaign = started(tmp_path, frame, model=model)
+    for _ in range(2):
+        told(campaign, campaign.ask(20))
+        campaign = opened(tmp_path, frame, model=model)
+    assert set(campaign.ask(5)["guess"]) <= {"yes", "no"}
+    assert campaign.status().accuracy.value > 0.7
+    assert set(np.ravel(campaign.model().predict(frame[["age"]]))) <= {"yes", "no"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        ("xgboost", "XGBClassifier", {"n_estimators": 20, "enable_categorical": True}),
+        ("catboost", "CatBoostClassifier", {"iterations": 20, "cat_features": ["plan"], "allow_writing_files": False}),
+        ("lightgbm", "LGBMClassifier", {"n_estimators": 20, "min_child_samples": 3, "verbose": -1}),
+    ],
+)
+def test_boosting_of_other_libraries_takes_text_labels_and_categories_without_a_warning(tmp_path, name, kind, options):
+    model = getattr(pytest.importorskip(name), kind)(**options)
+    frame = table(300)[["customer", "age", "plan", "churn"]].fillna({"age": 50, "plan": "none"})
+    frame["plan"] = frame["plan"].astype("category")
+    campaign, says = started(tmp_path, frame, model=model), truth(frame)
+    for _ in range(3):
+        campaign.tell({id: says[id] for id in campaign.ask(20).index})
+        campaign = opened(tmp_path, frame, model=model)
+    guesses = campaign.to_frame(guesses=True)["guess"].dropna()
+    assert (guesses == guesses.index.map(says)).mean() > 0.75  # 0.6 are of the commonest class

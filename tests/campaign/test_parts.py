@@ -17,10 +17,10 @@ from sklearn.tree import DecisionTreeClassifier
 from skactive import Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
 from skactive.campaign._columns import readings_of
-from skactive.campaign._labels import converted, kind_of, plain_label, plain_labels
+from skactive.campaign._labels import alike_in, converted, kind_of, plain_label, plain_labels
 from skactive.campaign._models import fitted_preprocessing, folds_of, guesses_of, judged, named_model
 from skactive.campaign._picks import picks_of
-from skactive.campaign._store import RULES, Event, Ledger, State
+from skactive.campaign._store import RULES, Event, Ledger, State, cut
 from skactive.campaign._table import row_hashes
 
 VALUES = st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=3), st.booleans())
@@ -82,6 +82,19 @@ def test_a_plain_label_of_numpy_and_pandas_is_that_of_python(label):
     expected = (label.strip() or None) if isinstance(label, str) else label
     assert plain_label(pd.Series([label], dtype=object).iloc[0], "a label") == expected
     assert str(plain_labels(pd.Series([1.0, np.nan, 0.0]), "y", range(3))) == "[1, None, 0]"  # whole beside a gap
+
+
+def test_an_accent_is_one_letter_and_labels_that_only_look_alike_are_named():
+    assert plain_label("cafe\u0301", "a label") == "caf\u00e9" == plain_label("caf\u00e9", "a label")
+    found = alike_in(["Yes", "no", "yes ", 1, True, "n\u200bo", "\uff4eo"])
+    assert found == [("Yes", "yes "), ("no", "n\u200bo"), ("no", "\uff4eo")]
+
+
+def test_long_cells_are_cut_in_messages_and_values_of_parameters_are_not():
+    long = "it's so " * 1000
+    end = f"and 'short' of `path`={'p' * 200!r}, the user's"
+    assert cut(f"{long!r} {end} {'n' * 90!r}.") == f"{repr(long)[:81]}...\" {end} '{'n' * 80}...'."
+    assert len(str(CampaignError(f"Got {long!r}."))) < 100
 
 
 def test_numbers_are_to_be_predicted_if_some_are_not_whole_or_there_are_many():

@@ -21,6 +21,7 @@ import skactive
 from skactive import Campaign
 from skactive._utils.sqlite import checksum
 from skactive.campaign import CampaignError, CampaignFileError
+from skactive.campaign._labels import Answer
 from skactive.campaign._store import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -246,6 +247,7 @@ STRANGE = {
     "boo": [[]],
     "tell": [["", [-1], ["a"]], ["", [N], ["a"]], ["", [1, 2], ["a"]], ["", [True], ["a"]], [5, [1], ["a"]]],
     "tell ": [["", [1], [["a"]]], ["", [1], [float("nan")]], ["", [1], [None]]],
+    "tell  ": [["", [1], ["a"], ["?"]], ["", [1], ["a"], [0.5, 0.5]]],
     "ask": [[[1], ["?"], {"n_candidates": 9}], [[1], [-1.0], 5], [[1], [], {"n_candidates": 9}]],
     "rows": [[["0001"], "0" * 16, [None]], [["new"], "0", [None]], [[1.5], "0" * 16, [None]]],
     "hashes": [[[N], "0" * 16]],
@@ -365,13 +367,36 @@ def test_a_withdrawn_label_comes_back_when_its_row_was_asked_for_again_or_on_a_w
     every_week = dict.fromkeys(ids, "a")
     campaign.tell(every_week, annotator="ann")
     campaign.withdraw(ids[:2])
-    assert (
-        str(campaign.tell(every_week, annotator="ann"))
-        == "0 new labels, 2 known already, 2 withdrawn before and left out."
-    )
+    said = str(campaign.tell(every_week, annotator="ann"))
+    assert said == "0 new labels, 2 known already, 2 left out, as withdrawn or replaced since."
     assert counts(campaign).n_labels == 12
     assert campaign.tell({ids[0]: "b"}, annotator="ann").n_labels == 1  # a second thought
     assert campaign.tell(every_week, annotator="ann", unasked=True).n_labels == 1
     campaign.withdraw(ids[:1])
     assert ids[0] in campaign.ask(N - 13).index
     assert campaign.tell(every_week, annotator="ann").n_labels == 1
+
+
+def test_the_latest_label_is_the_one_that_was_given_last_whatever_the_order_of_files(tmp_path):
+    campaign = started(tmp_path / "c.db")
+    now = time.time()
+    for hours in itertools.permutations((1, 2, 3)):  # in this order three people are told; "b" was given last
+        id = campaign.ask(1).index[0]
+        for hour in hours:
+            campaign._take([Answer(id, "aab"[hour - 1], f"{hour}", when=now - 3600 * (3 - hour))])
+        assert campaign._take([Answer(id, "a", "3", when=now - 7200)]).n_left_out == 1  # said before by the same person
+        assert Campaign.open(tmp_path / "c.db").to_frame().loc[id, "y"] == "b", hours
+    campaign.tell({id: "a"}, annotator="by hand")
+    assert campaign.to_frame().loc[id, "y"] == "a"  # told now
+
+
+def test_withdrawn_answers_of_an_export_come_back_when_they_are_given_anew(tmp_path):
+    campaign = started(tmp_path / "c.db")
+    label, skip = campaign.ask(2).index
+    export = [Answer(label, "a", "ann", when=1000.5), Answer(skip, None, "ann", True, when=1000.5)]
+    campaign._take(export)
+    campaign.withdraw([label, skip])
+    assert campaign._take(export).n_left_out == 2
+    assert counts(campaign).n_skipped == 0
+    assert campaign._take([Answer(label, "a", "ann", when=1001.5)]).n_labels == 1
+    assert campaign._take([export[1]], unasked=True).n_skipped == 1

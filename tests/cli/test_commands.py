@@ -1,5 +1,6 @@
 """The commands over one file: what they write, what they say, what they refuse."""
 
+import io
 import itertools
 import json
 import os
@@ -205,6 +206,7 @@ def test_a_file_of_recheck_is_corrected_and_told(shell):
     told = shell("tell c.db again.xlsx").out
     assert "0 new labels, 1 corrected" in told
     assert "7 known already" in told
+    assert "tell the file of each by --annotator NAME: then none replaces another's" in told
     assert shell.counts()["n_labels"] == 30
 
 
@@ -529,6 +531,54 @@ def test_numbers_keep_the_decimal_mark_of_the_pool_in_batches_returned_labels_an
     assert "2 new labels" in shell("tell c.db b.csv").out
     shell("export c.db -o out.csv --guesses")
     assert pd.read_csv("out.csv", sep=";", decimal=",")["churn"].dropna().sum() == 4 * 4152 + 1035.5
+
+
+@pytest.fixture
+def gone():
+    """A stream whose reader is gone."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stream:
+        yield stream
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_an_answer_that_cannot_be_shown_undoes_nothing(shell, monkeypatch, gone):
+    shell.start(id=[f"{i}ä" for i in range(N)])
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    with open("/dev/full", "w") as full:
+        for n, (out, code) in enumerate(((ascii_only, 0), (gone, 0), (full, 1), (None, 0)), 1):
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "stdout", out)
+                assert main(["ask", "c.db", "-n", "1"]) == code
+            assert shell.counts()["n_out"] == n
+    assert b"\\xe4\nThis row is out." in ascii_only.buffer.getvalue()
+
+
+def test_notes_that_nobody_hears_stop_no_command(shell, monkeypatch, gone):
+    ids = shell.start()["id"]
+    shell("ask c.db -n 2 -o a.csv")
+    filled("a.csv", dict.fromkeys(ids, "yes"))
+    for i, err in enumerate((gone, None)):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", err)
+            Path("b.csv").write_text(f"id,churn\n{ids[i]},new {i}\n")
+            assert main(["tell", "c.db", "a.csv"]) == main(["tell", "c.db", "b.csv", "--unasked"]) == 0
+            assert main(["tell", "c.db", "nope.csv"]) == 2
+    shell.capsys.readouterr()
+    assert shell.counts()["n_labels"] == 4
+
+
+def test_a_report_without_rows_has_no_cell_and_no_id(shell):
+    frame = pool(code=[f"{i * 7919}.5" if i != 5 else "heavy" for i in range(N)])
+    shell(f"{START} --model logistic --seed 0")
+    shell("ask c.db -n 20")
+    assert "It holds rows of the table, which --no-rows leaves out." in shell("report c.db -o a.html").out
+    assert "It holds no row of the table." in shell("report c.db -o b.html --no-rows").out
+    with_rows, without = (Path(name).read_text(encoding="utf-8") for name in ("a.html", "b.html"))
+    cells = [*frame["code"], "zwölf"]
+    assert any(cell in with_rows for cell in cells)
+    assert [cell for cell in cells if cell in without] == []
 
 
 def test_ids_without_their_zeros_are_put_back_where_one_row_fits_also_when_the_file_is_told_again(shell):

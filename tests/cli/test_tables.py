@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import decimal
+import gzip
 import io
 import math
 import os
@@ -23,7 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skactive.cli import main
+from skactive.cli import _files, main
 from skactive.cli._files import FileError, atomic_write
 from skactive.cli._tables import DELIMITERS, OPEN, Choices, Dialect, read_table, write_table
 
@@ -331,8 +332,9 @@ def test_what_is_broken_or_no_table_is_refused():
         write_table(pd.DataFrame({"id": ["a"] * 1000, "x": np.arange(1000)}), name)
         whole = Path(name).read_bytes()
         refused("cannot be read: ", read, whole[: len(whole) // 2], name)
-    pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "x": pyarrow.array([b"x"])}), "a.parquet")
-    refused("column 'x' holds values of the kind", read_table, "a.parquet")
+    for cell in (b"x", [0.5]):
+        pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "x": pyarrow.array([cell])}), "a.parquet")
+        refused("column 'x' holds values of the kind", read_table, "a.parquet")
     refused("the sheet is empty", read_sheet)
     refused("column 3 has no name", read_sheet, ["id", "y"], ["a"], ["b", None, 3])
     Path("folder.csv").mkdir()
@@ -344,6 +346,23 @@ def test_what_is_broken_or_no_table_is_refused():
             read_table(name)
 
 
+def test_what_unpacks_to_more_than_the_limit_is_refused_before_it_is_in_memory(monkeypatch):
+    monkeypatch.setattr(_files, "MOST_UNPACKED", 2**20)
+    row = b"1,2\n" * 2**18
+    Path("a.csv.gz").write_bytes(gzip.compress(b"id,x\n" + row))
+    Path("b.csv.gz").write_bytes(gzip.compress(b"id,x\n" + row[:-8]))
+    write_table(pd.DataFrame({"id": ["a"]}), "a.xlsx")
+    with zipfile.ZipFile("a.xlsx", "a", zipfile.ZIP_DEFLATED) as book:
+        book.writestr("xl/more.xml", b" " * 2**20)
+    pyarrow.parquet.write_table(pyarrow.table({"id": pyarrow.array([0] * 2**18)}), "a.parquet")
+    for name, remedy in (("a.csv.gz", "Unpack it first"), ("a.xlsx", "Save it as .csv"), ("a.parquet", "in Python")):
+        refused("it unpacks to more than 1 MiB", read_table, name)
+        refused(remedy, read_table, name)
+    assert len(read_table("b.csv.gz")) == 2**18 - 2
+    with pytest.raises(FileError, match="too long a name: give one of 240 bytes"), atomic_write("ü" * 121):
+        pass
+
+
 def test_a_missing_library_is_named_with_what_to_install_and_the_demonstration_needs_none(monkeypatch, capsys):
     write_table(pd.DataFrame({"id": ["a"], "x": [1], "y": [None]}), "a.xlsx")
     for library in ("openpyxl", "pyarrow"):
@@ -353,7 +372,7 @@ def test_a_missing_library_is_named_with_what_to_install_and_the_demonstration_n
                 monkeypatch.delitem(sys.modules, module)
         assert main(["start", "c.db", "--pool", "a.xlsx", "--id", "id", "--target", "y"]) == 1
         error = capsys.readouterr().err
-        assert re.fullmatch(rf"skactive start: error: .*{library}.* pip install \"skactive\[tabular\]\"\n", error)
+        assert re.fullmatch(rf"skactive start: error: .*{library}.* pip install {library}\n", error)
     assert main(["demo", "-o", "none/a.png"]) == 2
 
 
