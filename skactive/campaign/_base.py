@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
@@ -17,18 +17,19 @@ from .._utils.randomness import check_random_state
 from .._utils.types import Changes
 from .._utils.validation import FLAG, Rule, Rules, check_parameters, each_warning_once, integer, one_of, warn
 from ..query import Limits
+from ..query._limits import rows_in_order
 from ..query._pool import Pool
 from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of
-from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
+from ._columns import MOST_ROWS, OTHER, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, first_rows
-from ._labels import Answer, Told, Vocabulary, events_of, kind_of, told_of_kind
+from ._labels import Answer, Told, Vocabulary, events_of, in_kind, kind_of, late_labels, told_of_kind
 from ._picks import picks_of
 from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
-from ._table import Match, Table, check_by_row, rows_of
+from ._table import Match, Table, check_by_row, row_hashes, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
@@ -55,6 +56,9 @@ class CampaignBase:
 
     rules: ClassVar[Rules] = {
         **dict.fromkeys(("unasked", "accuracy", "report", "guesses"), FLAG),
+        "closed": FLAG.or_none(),
+        "add": Rule(lambda v: hasattr(v, "__len__") and not isinstance(v, str), "a list"),
+        "rename": Rule(lambda value: isinstance(value, Mapping), "a mapping of labels to labels"),
         "id": TEXT_OR_NONE,
         **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
@@ -80,7 +84,7 @@ class CampaignBase:
         self._settings = settings = self._store.settings()
         n_rows = self._store.ledger().n_rows
         with self._store.ours("its settings"):
-            check_settings({"gone": [], "pool": [], "dialect": {}, **settings}, n_rows)
+            check_settings({"gone": [], "pool": [], "dialect": {}, "renamed": [], "decimal": None, **settings}, n_rows)
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
         self.random_state = settings["random_state"]
         self._readings = {name: Reading(**one) for name, one in settings["readings"].items()}
@@ -98,7 +102,8 @@ class CampaignBase:
 
     def _take_table(self, table: Table, changes: str) -> None:
         """Put the rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
-        rows, taken = self._store.rows(), self._store.settings().get("gone", [])
+        rows, ledger = self._store.rows(), self._store.ledger()
+        seen, taken = ledger.seen, ledger.settings.get("gone", [])
         check_by_row(table.X, self._settings["groups"], self._settings["weight"])
         match = Match.of(rows, table, self._readings)
         places = np.concatenate([match.positions[match.changed], match.new])
@@ -109,11 +114,28 @@ class CampaignBase:
         ids = rows.ids.append(table.ids[match.new]) if len(match.new) else rows.ids
         now = Rows(ids, match.all_hashes(rows.hashes), [*rows.labels, *came])
         if len(match.new) or len(match.changed):
-            self._store.replace_rows(now, len(rows.ids), decided)
+            self._store.replace_rows(now, len(rows.ids), seen, decided)
             self._tell_of(labels, decided)
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
-        self._ids, self._gone, self._X = ids, match.gone, match.rows(ids)
+        self._ids, self._gone = ids, match.gone
+        self._take_late(table.labels, match.positions.tolist())
+        self._X = match.rows(ids)
+
+    def _take_late(self, labels: Sequence[Any], positions: Sequence[int]) -> None:
+        """Take labels that known rows have got in the table since, and say which are left out."""
+        said = {row: labels[at] for row, at in enumerate(positions) if at >= 0 and labels[at] is not None}
+        if not said:
+            return
+        state = self._state()
+        others = {row: label for row, label in said.items() if label != state.labels.get(row)}
+        vocabulary, decided = self._vocabulary([*others.values()]), self._decided_by([*others.values()])
+        taken, lines = late_labels(others, self._ids, positions, state, self._store.ledger(), vocabulary)
+        if taken:
+            self._store.add_events(taken, state.seen, decided)
+            self._tell_of([event.label for event in taken], decided)
+        for line in lines:
+            warn(line)
 
     def _warn_of_odd(self, found: pd.DataFrame) -> None:
         """Name cells that are gaps to a model by name."""
@@ -123,14 +145,20 @@ class CampaignBase:
     def _state(self) -> State:
         return State.of(self._store.ledger(), len(self._ids), self._settings["rule"], self._gone.tolist())
 
+    def _differing(self, X: pd.DataFrame) -> list[Any]:
+        """Ids of rows that hold other values than those of the table."""
+        is_other = row_hashes(X, self._readings) != self._store.rows().hashes[self._rows_of(X.index.tolist())]
+        return X.index[is_other].tolist()
+
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         return rows_of(self._ids, ids, frozenset(self._gone.tolist()))
 
     def _vocabulary(self, labels: Sequence[Any]) -> Vocabulary:
         """What labels may be; ``labels`` decide if they are the first."""
+        ledger = self._store.ledger()
         kind = self._settings["kind"] or kind_of(labels) or "classes"
         models.check_score(self._settings["query"].get("params", {}).get("score"), kind)
-        return Vocabulary(kind, self._settings["labels"], self._store.ledger().counts)
+        return Vocabulary(kind, self._settings["labels"], ledger.counts, dict(self._settings.get("renamed", [])))
 
     def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
         """Settings that labels decide if they are the first: what labels are."""
@@ -158,7 +186,7 @@ class CampaignBase:
         number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
-        choice = self._choice(state, model, n, limits and with_columns(limits, self._table()), number)
+        choice = self._choice(state, model, n, limits and self._known_limits(limits, state), number)
         log_proba = [None if np.isnan(p) else p for p in choice.log_proba.tolist()]
         batch = self._table().take(choice.rows)
         X = self._features().take(choice.rows)
@@ -168,6 +196,15 @@ class CampaignBase:
         self._store.add_batch(number, choice.facts, choice.rows.tolist(), log_proba, state.seen)
         return batch
 
+    def _known_limits(self, limits: Limits, state: State) -> Limits:
+        """Limits with columns of the table; rows that cannot be asked for are named by their ids."""
+        limits = with_columns(limits, self._table())
+        must = rows_in_order(() if limits.must is None else limits.must, self._table(), "must")
+        if lost := self._ids[must[~state.candidates()[must]]].tolist():
+            what = "has a label, waits for one, was skipped or is gone"
+            raise CampaignError(f"`must` must name rows that can be asked for. Got {shown(lost)}: each {what}.")
+        return limits
+
     def _choice(self, state: State, model: Any, n: int, limits: Limits | None, number: int) -> Choice:
         n_free = int(state.candidates().sum())
         if n_free == 0:
@@ -175,7 +212,7 @@ class CampaignBase:
                 "No row is left to ask for: all have a label, wait for one or were skipped. `withdraw` puts rows back."
             )
         if n > n_free:
-            warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all of them.")
+            warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all. `withdraw` puts rows back.")
         k = min(n, n_free)
         if model is None:
             rng = check_random_state([self.random_state, 3, number - 1])
@@ -188,8 +225,8 @@ class CampaignBase:
         told = until_written(lambda: self._tell(answers, unasked))
         if told.new:
             warn(
-                f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "
-                "If that is a slip, tell the right one; `labels` at the start closes the set."
+                f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. If "
+                "that is a slip, tell the right one, or rename it by `set`, which can close the set as well."
             )
         return told
 
@@ -207,6 +244,32 @@ class CampaignBase:
         """Say what the first labels have decided, where others might see it otherwise."""
         if decided and (said := told_of_kind(labels, decided["kind"])):
             warn(said)
+
+    def _set_task(self, kind: str) -> None:
+        """Decide anew what labels are."""
+        ledger, settings = self._store.ledger(), self._settings
+        models.check_score(settings["query"].get("params", {}).get("score"), kind)
+        closed = settings["labels"] or []
+        names = in_kind({*ledger.counts, *closed}, kind, settings.get("decimal"))
+        decided = {"kind": kind, "labels": [names[label] for label in closed] or None, "renamed": []}
+        self._rename(names, decided, ledger.seen)
+
+    def _set_labels(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> None:
+        """Close or open the set of labels, and give labels other names."""
+        now, names = self._vocabulary(()).changed(closed, add, rename)
+        kind = self._settings["kind"] or (now.closed and now.kind)
+        decided = {"kind": kind, "labels": now.closed, "renamed": [*now.renamed.items()]}
+        self._rename(names, decided, self._store.ledger().seen)
+
+    def _rename(self, names: Mapping[Any, Any], decided: dict[str, Any], seen: int) -> None:
+        """Write settings, and new names of labels where rows have the old ones."""
+        events = [
+            Event("rename", row, names[label], annotator)
+            for annotator, told in self._store.ledger().votes.items()
+            for row, (_, label) in told.items()
+            if label in names and (names[label] != label or type(names[label]) is not type(label))
+        ]
+        self._store.add_events(events, seen, decided)
 
     def _withdraw(self, ids: Sequence[Any]) -> None:
         state, rows = self._state(), self._rows_of(ids)
@@ -242,7 +305,7 @@ class CampaignBase:
 
     def _kept(self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any]) -> Any:
         """The result of ``make(X, y)`` for the labels that count; kept until these change."""
-        key = tuple(state.labels.items())
+        key = self.kind, *state.labels.items()
         if self._fits.get(name, (None, None))[0] != key:
             self._fits[name] = key, make(*self._training(list(state.labels), state))
         return self._fits[name][1]
@@ -293,6 +356,8 @@ def check_settings(settings: dict[str, Any], n_rows: int) -> None:
         **dict.fromkeys(("columns", "pool"), texts),
         "kind": one_of(filter(None, TASKS.values())).or_none(),
         "random_state": integer(0),
+        "renamed": Rule(lambda value: all({*map(type, two)} <= {str, int, float, bool} for two in value), "labels"),
+        "decimal": one_of(OTHER).or_none(),
         "dialect": Rule(lambda value: all(mark is None or len(mark) == 1 for mark in value.values()), "marks"),
         "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
         "model": Rule(lambda value: "digest" in value or value["name"] in models.MODELS, "a model"),
@@ -408,4 +473,11 @@ def with_columns(limits: Limits, X: pd.DataFrame) -> Limits:
     for name, column in names.items():
         if column not in X.columns:
             raise CampaignError(f"`limits.{name}` must be a column of the table, or a value a row. Got {column!r}.")
-    return replace(limits, **{name: X[column].to_numpy() for name, column in names.items()})
+    limits = replace(limits, **{name: X[column].to_numpy() for name, column in names.items()})
+    most = limits.max_per_group
+    if not isinstance(most, Mapping):
+        return limits
+    known = set(pd.unique(pd.Series(limits.groups)))
+    if strangers := [group for group in most if group not in known]:
+        warn(f"`max_per_group` names {shown(strangers)}, of which the table has no row.")
+    return replace(limits, max_per_group={group: n for group, n in most.items() if group in known})

@@ -26,11 +26,13 @@ from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
 from ..campaign._labels import Answer, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
+from ..campaign._table import RESERVED_IDS
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
 from ._tables import Dialect, packed, read_table, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
+OF_A_BATCH = ("n", "group_by", "max_per_group", "cost", "budget", "must")  # options that say what is asked for
 
 # --- commands -------------------------------------------------------------------------------------
 
@@ -83,6 +85,8 @@ def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.
 
 def ask(options: argparse.Namespace) -> str:
     """Choose rows and write them to a file."""
+    if options.again and any(vars(options)[name] is not None for name in OF_A_BATCH):
+        raise CampaignError("`again` writes all rows that are out. Leave out `n`, `must` and other limits.")
     campaign = opened(options, verbose=sys.stderr.isatty())
     output = None if options.output is None else Path(options.output)
     batch = _out_again(campaign) if options.again else _asked(campaign, output, options)
@@ -106,7 +110,7 @@ def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace)
     if output is not None:  # what is wrong with any batch is told before there is one
         for path in _contents(campaign, campaign._table().head(0), None, output):
             check_target(path, options.force)
-    batch = campaign.ask(options.n, limits=_limits(campaign, options))
+    batch = campaign.ask(20 if options.n is None else options.n, limits=_limits(campaign, options))
     if output is not None:
         try:
             _write_batch(campaign, batch, output, options)
@@ -150,7 +154,10 @@ def tell(options: argparse.Namespace) -> str:
         if _is(path, ".json"):
             told = campaign._take(_of_label_studio(campaign, path, options.annotator), options.unasked)
         else:
-            told = campaign.tell(_filled(campaign, path), annotator=options.annotator, unasked=options.unasked)
+            frame = _filled(campaign, path)
+            told = campaign.tell(frame, annotator=options.annotator, unasked=options.unasked)
+            for line in _not_taken(campaign, frame):
+                warn(f"{path}: {line}")
     status, name = _counted(campaign), shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if status.n_disputed:
@@ -204,6 +211,20 @@ def recheck(options: argparse.Namespace) -> str:
             "Write them to a file to correct what is wrong: -o again.csv."
         )
     return _answer(options, text, ids=found.index.tolist())
+
+
+def change(options: argparse.Namespace) -> str:
+    """Change what labels are, and which are allowed."""
+    if options.open and options.close:
+        raise CampaignError("`open` and `close` are two ways: take one.")
+    campaign = Campaign.open(options.campaign)
+    closed = options.close if options.open or options.close else None
+    campaign.set(task=options.task, closed=closed, add=options.add_label or (), rename=dict(options.rename or ()))
+    status, labels = _counted(campaign), campaign._settings["labels"]
+    allowed = f", {', '.join(map(str, labels))} and no others" if labels else ""
+    what = "numbers to predict" if campaign.kind == "numbers" else f"classes{allowed}"
+    text = f"{options.campaign}: labels are {what}. The campaign has {status.n_labels:,} labels{_by_label(status)}."
+    return _answer(options, text, status, kind=campaign.kind, labels=labels)
 
 
 def status(options: argparse.Namespace) -> str:
@@ -260,19 +281,37 @@ def simulate(options: argparse.Namespace) -> str:
 
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
-    if options.guesses and options.history:
-        raise CampaignError("`guesses` and `history` write other tables: one file for each.")
+    if options.guesses + options.history + options.labelled > 1:
+        raise CampaignError("`guesses`, `history` and `labelled` write other tables: one file for each.")
     campaign = opened(options)
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
+    frame = frame[frame[campaign.target].notna()] if options.labelled else frame
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
     write_table(frame, options.output, _dialect(campaign), force=options.force)
     status, n = _counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
+    what = f"the {n:,} rows with a label" if options.labelled else what
     if options.guesses:
         n_others = n - status.n_labels
         what += f", and what the model says of the {n_others:,} others in the columns guess and guess_probability"
     return _answer(options, f"{options.output} holds {what}.", status)
+
+
+def predict(options: argparse.Namespace) -> str:
+    """Write what the model guesses for rows of another file."""
+    keep_inputs(options.output, {"the table of these rows": [options.rows]})
+    campaign = opened(options, verbose=sys.stderr.isatty())
+    frame = _table([options.rows], None, None, campaign.id or "id", *_words(campaign), like=_dialect(campaign))
+    with error_context(options.rows):
+        guesses = campaign.predict(frame)
+    if options.output is None:
+        return _answer(options, guesses.to_string(), **guesses.reset_index().to_dict("list"))
+    frame = frame.assign(**guesses.set_axis(frame.index, axis=0))
+    write_table(frame, options.output, _dialect(campaign), force=options.force)
+    return _answer(
+        options, f"{options.output} holds {len(frame):,} rows, with guesses in the columns guess and guess_probability."
+    )
 
 
 def backup(options: argparse.Namespace) -> str:
@@ -353,7 +392,7 @@ def labels_of(column: pd.Series, kind: str | None, dialect: Dialect) -> tuple[pd
     return found[-1], "numbers"
 
 
-def _table(paths: Sequence[str], id: str | None, target: str, *text: str, **given: Dialect) -> pd.DataFrame:
+def _table(paths: Sequence[str], id: str | None, target: str | None, *text: str, **given: Dialect) -> pd.DataFrame:
     """The table in all these files, if it has ids and labels, as texts; what there is to note of it is said."""
     names = [name for name in (id, target) if name is not None]
     files = sorted(file for path in paths for file in _files_of(path))
@@ -408,12 +447,28 @@ def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
             f"{Path(path).stem}_labelled.csv."
         )
     id, target = campaign.id or "id", campaign.target
-    frame = _table([path], id, target, "skip", like=_dialect(campaign))
+    frame = _table([path], id, target, "skip", *_words(campaign), like=_dialect(campaign))
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
         raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
     frame[id] = pd.Series(_typed(campaign, frame[id]), dtype=object)
     frame[target], _ = labels_of(frame[target], campaign._settings["kind"], frame.attrs["dialect"])
     return frame
+
+
+def _not_taken(campaign: Campaign, frame: pd.DataFrame) -> Iterator[str]:
+    """What else somebody has written into a file of a batch."""
+    id, columns = campaign.id or "id", campaign._settings["columns"]
+    rows = frame.set_index(id)
+    for name in rows.columns.difference([campaign.target, *columns, *RESERVED_IDS], sort=False):
+        if len(cells := rows[name].dropna()):
+            yield f"column {name!r} is none of the table, and is not kept: {cells.iloc[0]!r} for {cells.index[0]!r}."
+    if set(columns) <= set(frame) and (others := campaign._differing(rows[columns])):
+        yield f"rows hold other cells than in the table, where to mend them: {shown(others)}. Labels alone are taken."
+
+
+def _words(campaign: Campaign) -> list[str]:
+    """Columns of texts, which are read to the letter in any file, as in the table."""
+    return [name for name, one in campaign._readings.items() if one.kind in ("category", "text")]
 
 
 def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> list[Answer]:
