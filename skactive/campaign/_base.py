@@ -29,7 +29,7 @@ from ._labels import Answer, Told, Vocabulary, events_of, in_kind, kind_of, late
 from ._picks import picks_of
 from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
-from ._table import Match, Table, check_by_row, row_hashes, rows_of
+from ._table import Match, Table, check_by_row, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
@@ -58,7 +58,7 @@ class CampaignBase:
         **dict.fromkeys(("unasked", "accuracy", "report", "guesses"), FLAG),
         "closed": FLAG.or_none(),
         "add": Rule(lambda v: hasattr(v, "__len__") and not isinstance(v, str), "a list"),
-        "rename": Rule(lambda value: isinstance(value, Mapping), "a mapping of labels to labels"),
+        "rename": Rule(lambda value: isinstance(value, Mapping), "a mapping of labels to labels").or_none(),
         "id": TEXT_OR_NONE,
         **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
@@ -84,7 +84,7 @@ class CampaignBase:
         self._settings = settings = self._store.settings()
         n_rows = self._store.ledger().n_rows
         with self._store.ours("its settings"):
-            check_settings({"gone": [], "pool": [], "dialect": {}, "renamed": [], "decimal": None, **settings}, n_rows)
+            check_settings({"gone": [], "pool": [], "dialect": {}, "decimal": None, **settings}, n_rows)
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
         self.random_state = settings["random_state"]
         self._readings = {name: Reading(**one) for name, one in settings["readings"].items()}
@@ -93,7 +93,7 @@ class CampaignBase:
     @property
     def kind(self) -> str:
         # "classes" also while there are no labels that say so
-        return self._settings["kind"] or self._store.settings()["kind"] or "classes"
+        return self._store.settings()["kind"] or "classes"
 
     def _take_rows(self) -> None:
         """Read ids, without a table."""
@@ -124,10 +124,10 @@ class CampaignBase:
 
     def _take_late(self, labels: Sequence[Any], positions: Sequence[int]) -> None:
         """Take labels that known rows have got in the table since, and say which are left out."""
-        said = {row: labels[at] for row, at in enumerate(positions) if at >= 0 and labels[at] is not None}
-        if not said:
+        if all(label is None for label in labels):
             return
         state = self._state()
+        said = {row: labels[at] for row, at in enumerate(positions) if at >= 0 and labels[at] is not None}
         others = {row: label for row, label in said.items() if label != state.labels.get(row)}
         vocabulary, decided = self._vocabulary([*others.values()]), self._decided_by([*others.values()])
         taken, lines = late_labels(others, self._ids, positions, state, self._store.ledger(), vocabulary)
@@ -145,11 +145,6 @@ class CampaignBase:
     def _state(self) -> State:
         return State.of(self._store.ledger(), len(self._ids), self._settings["rule"], self._gone.tolist())
 
-    def _differing(self, X: pd.DataFrame) -> list[Any]:
-        """Ids of rows that hold other values than those of the table."""
-        is_other = row_hashes(X, self._readings) != self._store.rows().hashes[self._rows_of(X.index.tolist())]
-        return X.index[is_other].tolist()
-
     def _rows_of(self, ids: Sequence[Any]) -> list[int]:
         return rows_of(self._ids, ids, frozenset(self._gone.tolist()))
 
@@ -158,7 +153,7 @@ class CampaignBase:
         ledger = self._store.ledger()
         kind = self._settings["kind"] or kind_of(labels) or "classes"
         models.check_score(self._settings["query"].get("params", {}).get("score"), kind)
-        return Vocabulary(kind, self._settings["labels"], ledger.counts, dict(self._settings.get("renamed", [])))
+        return Vocabulary(kind, self._settings["labels"], ledger.counts)
 
     def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
         """Settings that labels decide if they are the first: what labels are."""
@@ -186,7 +181,8 @@ class CampaignBase:
         number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
-        choice = self._choice(state, model, n, limits and self._known_limits(limits, state), number)
+        limits = limits and with_columns(limits, self._table(), state.candidates())
+        choice = self._choice(state, model, n, limits, number)
         log_proba = [None if np.isnan(p) else p for p in choice.log_proba.tolist()]
         batch = self._table().take(choice.rows)
         X = self._features().take(choice.rows)
@@ -195,15 +191,6 @@ class CampaignBase:
         batch.attrs["batch"] = number
         self._store.add_batch(number, choice.facts, choice.rows.tolist(), log_proba, state.seen)
         return batch
-
-    def _known_limits(self, limits: Limits, state: State) -> Limits:
-        """Limits with columns of the table; rows that cannot be asked for are named by their ids."""
-        limits = with_columns(limits, self._table())
-        must = rows_in_order(() if limits.must is None else limits.must, self._table(), "must")
-        if lost := self._ids[must[~state.candidates()[must]]].tolist():
-            what = "has a label, waits for one, was skipped or is gone"
-            raise CampaignError(f"`must` must name rows that can be asked for. Got {shown(lost)}: each {what}.")
-        return limits
 
     def _choice(self, state: State, model: Any, n: int, limits: Limits | None, number: int) -> Choice:
         n_free = int(state.candidates().sum())
@@ -251,15 +238,13 @@ class CampaignBase:
         models.check_score(settings["query"].get("params", {}).get("score"), kind)
         closed = settings["labels"] or []
         names = in_kind({*ledger.counts, *closed}, kind, settings.get("decimal"))
-        decided = {"kind": kind, "labels": [names[label] for label in closed] or None, "renamed": []}
-        self._rename(names, decided, ledger.seen)
+        self._rename(names, {"kind": kind, "labels": [names[label] for label in closed] or None}, ledger.seen)
 
     def _set_labels(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> None:
         """Close or open the set of labels, and give labels other names."""
-        now, names = self._vocabulary(()).changed(closed, add, rename)
-        kind = self._settings["kind"] or (now.closed and now.kind)
-        decided = {"kind": kind, "labels": now.closed, "renamed": [*now.renamed.items()]}
-        self._rename(names, decided, self._store.ledger().seen)
+        seen = self._store.ledger().seen
+        allowed, names = self._vocabulary(()).changed(closed, add, rename)
+        self._rename(names, {"kind": self._settings["kind"] or (allowed and "classes"), "labels": allowed}, seen)
 
     def _rename(self, names: Mapping[Any, Any], decided: dict[str, Any], seen: int) -> None:
         """Write settings, and new names of labels where rows have the old ones."""
@@ -356,7 +341,6 @@ def check_settings(settings: dict[str, Any], n_rows: int) -> None:
         **dict.fromkeys(("columns", "pool"), texts),
         "kind": one_of(filter(None, TASKS.values())).or_none(),
         "random_state": integer(0),
-        "renamed": Rule(lambda value: all({*map(type, two)} <= {str, int, float, bool} for two in value), "labels"),
         "decimal": one_of(OTHER).or_none(),
         "dialect": Rule(lambda value: all(mark is None or len(mark) == 1 for mark in value.values()), "marks"),
         "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
@@ -467,17 +451,13 @@ def first_choice(
     return Choice(some[first_rows(points, k, rng, how)], np.full(k, np.nan), facts)
 
 
-def with_columns(limits: Limits, X: pd.DataFrame) -> Limits:
-    """Limits with columns of the table in place of their names."""
+def with_columns(limits: Limits, X: pd.DataFrame, free: NDArray[np.bool_]) -> Limits:
+    """Limits with columns of the table in place of their names; rows that are not free are named by their ids."""
+    must = rows_in_order(() if limits.must is None else limits.must, X, "must")
+    if lost := X.index[must[~free[must]]].tolist():
+        raise CampaignError(f"`must` must name rows without a label that are not out or skipped. Got {shown(lost)}.")
     names = {name: getattr(limits, name) for name in ("groups", "costs") if isinstance(getattr(limits, name), str)}
     for name, column in names.items():
         if column not in X.columns:
             raise CampaignError(f"`limits.{name}` must be a column of the table, or a value a row. Got {column!r}.")
-    limits = replace(limits, **{name: X[column].to_numpy() for name, column in names.items()})
-    most = limits.max_per_group
-    if not isinstance(most, Mapping):
-        return limits
-    known = set(pd.unique(pd.Series(limits.groups)))
-    if strangers := [group for group in most if group not in known]:
-        warn(f"`max_per_group` names {shown(strangers)}, of which the table has no row.")
-    return replace(limits, max_per_group={group: n for group, n in most.items() if group in known})
+    return replace(limits, **{name: X[column].to_numpy() for name, column in names.items()})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -293,14 +292,7 @@ class Campaign(CampaignBase):
         self._check(annotator=annotator)
         self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)])
 
-    def set(
-        self,
-        *,
-        task: Task = "auto",
-        closed: bool | None = None,
-        add: Sequence[Any] = (),
-        rename: Mapping[Any, Any] = MappingProxyType({}),
-    ) -> None:
+    def set(self, *, task: Task = "auto", closed: bool | None = None, add: Any = (), rename: Any = None) -> None:
         """Change what labels are, and which are allowed. The history keeps what was told.
 
         Parameters
@@ -309,16 +301,16 @@ class Campaign(CampaignBase):
             What labels are, those that there are included; "auto" leaves it. By itself.
         closed : bool, optional
             True refuses labels other than those that there are and those of ``add``; False takes any.
-        add : sequence
+        add : sequence, default=()
             Labels for a closed set.
-        rename : mapping of label to label
-            New names, which other rows may have already. They hold for labels that come later by the old name, too.
+        rename : mapping of label to label, optional
+            New names, which other rows may have already.
         """
         self._check(task=task, closed=closed, add=add, rename=rename)
         if (task == "auto") != bool(closed is not None or len(add) or rename):
             raise CampaignError("`set` takes either `task`, or some of `closed`, `add` and `rename`.")
         kind = TASKS[task]
-        until_written(lambda: self._set_task(kind) if kind else self._set_labels(closed, add, rename))
+        until_written(lambda: self._set_task(kind) if kind else self._set_labels(closed, add, rename or {}))
 
     def withdraw(self, ids: Iterable[Any]) -> None:
         """Put rows back, as if they had never been asked for: waiting, skipped, or labelled wrongly.

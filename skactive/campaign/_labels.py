@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -261,16 +261,10 @@ class Vocabulary:
     kind: str  # "classes" or "numbers"
     closed: Sequence[Any] | None  # all allowed labels; None if new ones may come
     known: Mapping[Any, Any] | set[Any]  # labels that rows have
-    renamed: Mapping[Any, Any] = field(default_factory=dict)  # labels that came before, and what they are called now
-
-    def now(self, label: Any) -> Any:
-        """What a label is called now."""
-        return self.renamed.get(label, label)
 
     def label(self, label: Any) -> Any:
         """A label in the type of the others, if it is allowed."""
         label = converted(label, set(self.closed or ()) or self.known, self.kind)
-        label = self.now(label)
         if self.closed is not None and label not in self.closed:
             raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
         return label
@@ -284,43 +278,31 @@ class Vocabulary:
         except CampaignError as error:
             raise CampaignError(f"`target` must hold labels as the others, and of `labels` alone: {error}") from None
 
-    def changed(
-        self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]
-    ) -> tuple[Vocabulary, dict[Any, Any]]:
-        """What `Campaign.set` makes of it, and the new names of labels."""
+    def changed(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
+        """The closed set, None for an open one, after `Campaign.set`, and the new names of labels."""
         if self.kind == "numbers":
             raise CampaignError("`closed`, `add` and `rename` are for classes, and these labels are numbers.")
         before = {*self.known, *(self.closed or ())}
-        given = [*rename, *rename.values(), *add]
-        plain = {label: plain_label(label, "a label") for label in given}
+        plain = {label: plain_label(label, "a label") for label in (*rename, *rename.values(), *add)}
         if None in plain.values():
             raise CampaignError("`add` and `rename` must have labels. Got an empty one.")
-        typed = {label: converted(plain[label], before, self.kind) for label in given}
+        typed = {label: converted(one, before, self.kind) for label, one in plain.items()}
         names = {typed[old]: typed[new] for old, new in rename.items()}
         if strangers := [*names.keys() - before]:
-            there = shown(sorted(before, key=str), 12)
-            raise CampaignError(f"`rename` must name labels that there are: {there}. Got {shown(strangers)}.")
+            raise CampaignError(f"`rename` must name labels of {shown(sorted(before, key=str))}: {shown(strangers)}.")
         is_closed = self.closed is not None if closed is None else closed
         if add and not is_closed:
-            raise CampaignError(
-                "`add` is for a closed set: others may come already. `closed` closes it to those named."
-            )
+            raise CampaignError("`add` is for a closed set, and this is open: `closed` closes it to all named so far.")
         allowed = {names.get(label, label) for label in self.closed or self.known} | {typed[label] for label in add}
         if is_closed and not allowed:
             raise CampaignError("`closed` needs labels, and there are none yet: give some by `add`.")
-        came = {old: names.get(new, new) for old, new in self.renamed.items()} | names
-        renamed = {old: new for old, new in came.items() if old not in allowed}
-        closed_set = allowed_labels(allowed, self.kind) if is_closed else None
-        return Vocabulary(self.kind, closed_set, {names.get(label, label) for label in self.known}, renamed), names
+        return allowed_labels(allowed, self.kind) if is_closed else None, names
 
 
 def late_labels(
     said: Mapping[int, Any], ids: pd.Index, places: Sequence[int], state: State, ledger: Ledger, vocabulary: Vocabulary
 ) -> tuple[list[Event], list[str]]:
-    """Events by which rows get the labels that a table, where they have ``places``, has by now; and what to say of it.
-
-    Labels of rows that have another are left out, and those withdrawn, skipped or corrected since they were said.
-    """
+    """Events by which rows get the labels that a table, where they have ``places``, says by now; and lines on these."""
     known, own = ledger.ever_said(said), replace(vocabulary, closed=None)
     fresh = {row: label for row, label in said.items() if (row, label) not in known}
     rows = [row for row in fresh if not ledger.has_vote(row)]
@@ -330,17 +312,14 @@ def late_labels(
     except CampaignError as error:
         raise CampaignError(str(error), [places[rows[entry]] for entry in error.entries]) from None
     events = [event for event in events if (event.row, event.label) not in known]
-    voted = {row: own.label(fresh[row]) for row in fresh.keys() - set(rows)}
+    voted = {(row, own.label(fresh[row])) for row in fresh.keys() - set(rows)} - known - {*state.labels.items()}
     taken = {event.row: None for event in events}
+    lost = [row for row in said if not ledger.has_vote(row) and row not in taken]
     new = f" (no row had {shown(told.new)} before)" if told.new else ""
     found = {
         f"new to the campaign, taken now{new}": [*taken],
-        "against the campaign, which keeps its own (`tell` the right ones, or `withdraw` the rows)": [
-            row for row, label in voted.items() if label != state.labels.get(row) and (row, label) not in known
-        ],
-        "left out, of rows that were withdrawn or skipped (`tell` those that are right)": [
-            row for row in said if not ledger.has_vote(row) and row not in taken
-        ],
+        "against the campaign, whose own stay (`tell` the right ones, or `withdraw`)": [row for row, _ in voted],
+        "left out, of rows that were withdrawn or skipped (`tell` those that are right)": lost,
     }
     return events, [
         f"The table has {len(rows):,} label{'s' * (len(rows) > 1)} {what}: {said[min(rows)]!r} for "
@@ -353,14 +332,10 @@ def late_labels(
 def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any]:
     """Labels as numbers or classes, by what they were; ``mark`` is the decimal mark of the table."""
     texts = pd.Series([label for label in labels if isinstance(label, str)], dtype=object)
-    numbers = texts
-    if kind == "numbers" and len(texts):
-        readings = [spelling_of(texts, mark), *([Reading("number", mark=mark, grouped=True)] if mark else [])]
-        numbers = max((read(texts, one) for one in readings), key=pd.Series.count)
-        if odd := texts[numbers.isna()].tolist():
-            raise CampaignError(
-                f"`task` cannot be regression: {shown(odd)} {'is' if len(odd) == 1 else 'are'} no number."
-            )
+    readings = [spelling_of(texts, mark), *([Reading("number", mark=mark, grouped=True)] if mark else [])]
+    numbers = max((read(texts, one) for one in readings), key=pd.Series.count) if kind == "numbers" else texts
+    if odd := texts[numbers.isna()].tolist():
+        raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}.")
     known = dict(zip(texts, numbers.tolist(), strict=True))
     return {label: converted(known.get(label, label), set(), kind) for label in labels}
 
@@ -384,7 +359,7 @@ def events_of(
             counts["skipped"] += 1
             if before is not None or row not in ledger.skipped:
                 events.append(Event("skip", row, annotator=annotator))
-        elif not unasked and vocabulary.now(ledger.withdrawn.get(row, {}).get(annotator)) == label:
+        elif not unasked and ledger.withdrawn.get(row, {}).get(annotator) == label:
             counts["withdrawn"] += 1
         elif before == label and type(before) is type(label):
             counts["same"] += 1

@@ -201,7 +201,7 @@ class Store:
             by_kind = itertools.groupby(events, key=lambda event: (event.kind, event.annotator))
             groups = [(kind, name, list(some)) for (kind, name), some in by_kind]
             told = [(kind, [name, _rows(some), _labels(some)]) for kind, name, some in groups]
-            self._add(connection, [*_settled(decided), *told])
+            self._add(connection, [("settings", [dict(decided)])] * bool(decided) + told)
 
     def note(self, settings: dict[str, Any]) -> None:
         """Write some settings, replacing those of the same names."""
@@ -216,7 +216,7 @@ class Store:
             changed = np.flatnonzero(rows.hashes[:n_before] != self._ledger.rows().hashes)
             hashes = _packed(rows.hashes[changed])
             new = [("hashes", [changed.tolist(), hashes]), *_records_of(rows, n_before)]
-            self._add(connection, [*_settled(decided), *new])
+            self._add(connection, [*[("settings", [dict(decided)])] * bool(decided), *new])
 
     @contextmanager
     def ours(self, what: str) -> Iterator[None]:
@@ -291,10 +291,6 @@ def _rows(events: Sequence[Event]) -> list[int]:
 
 def _labels(events: Sequence[Event]) -> list[Any]:
     return [event.label for event in events if event.kind in ("tell", "rename")]
-
-
-def _settled(decided: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [("settings", [dict(decided)])] if decided else []
 
 
 def _records_of(rows: Rows, first: int) -> Iterator[tuple[str, Any]]:
@@ -406,7 +402,7 @@ class Ledger:
     def ever_said(self, rows: Collection[int]) -> set[tuple[int, Any]]:
         """These rows with each label that they came with, or that anybody said of them."""
         said = {(row, label) for row, label in self.came.items() if row in rows}
-        for group in self.groups:
+        for group in self.groups if rows else ():
             said.update(pair for pair in zip(group.rows, group.labels, strict=False) if pair[0] in rows)
         return said
 

@@ -44,7 +44,13 @@ class Table:
             if id is None:
                 raise CampaignError("`id` must name a column of `frame`, as files have no index. Got None.")
             frame = _read_parquet(frame, id=id, target=target, columns=columns)
-        frame = _in_pandas(frame)
+        elif hasattr(frame, "to_pandas"):  # as polars and pyarrow have it
+            frame = frame.to_pandas()
+        if not isinstance(frame, pd.DataFrame):
+            kind = type(frame).__name__
+            raise TypeError(f"`frame` must be a DataFrame, Parquet files, or a dataset of Arrow. Got a {kind}.")
+        if len(frame) == 0:
+            raise CampaignError("`frame` must have at least one row. Got an empty table.")
         names = frame.columns.tolist()
         ours = _columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
@@ -53,21 +59,10 @@ class Table:
         return cls(ids, X, plain_labels(frame[target], "target", ids), frame.attrs.get("decimal"))
 
 
-def _in_pandas(frame: Any) -> pd.DataFrame:
-    """A table of pandas, or of a library whose tables become one, with rows."""
-    frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame  # as polars and pyarrow have it
-    if not isinstance(frame, pd.DataFrame):
-        kind = type(frame).__name__
-        raise TypeError(f"`frame` must be a DataFrame, Parquet files, or a dataset of Arrow. Got a {kind}.")
-    if len(frame) == 0:
-        raise CampaignError("`frame` must have at least one row. Got an empty table.")
-    return frame
-
-
 def rows_beside(frame: Any, columns: list[str], id: str | None) -> pd.DataFrame:
     """These columns of rows that need not be in the table, indexed by id if they have one."""
-    frame = _in_pandas(frame)
-    if gone := [name for name in columns if name not in frame.columns]:
+    frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    if gone := [name for name in columns if name not in getattr(frame, "columns", ())]:
         raise CampaignError(f"`frame` must have all columns that the model learns from. It lacks {shown(gone)}.")
     return (frame.set_index(id) if id in frame.columns else frame)[columns]
 

@@ -109,11 +109,11 @@ _COMMANDS = {
 }
 
 _EXAMPLES = {
-    "ask": "skactive ask churn.db -n 20 -o week1.csv",
-    "tell": "skactive tell churn.db week1.csv",
-    "set": "skactive set churn.db --rename nein no --close --add-label maybe",
-    "export": "skactive export churn.db -o labels.csv --labelled",
-    "predict": "skactive predict churn.db new.csv -o guessed.csv",
+    "ask": "example: skactive ask churn.db -n 20 -o week1.csv",
+    "tell": "example: skactive tell churn.db week1.csv",
+    "set": "example: skactive set churn.db --rename nein no --close --add-label maybe",
+    "export": "example: skactive export churn.db -o labels.csv --labelled",
+    "predict": "example: skactive predict churn.db new.csv -o guessed.csv",
 }
 
 _Option = dict[str, Any]
@@ -221,9 +221,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     "set": {
         **_DB,
         "--add-label": _text(None, "labels that a closed set has from now on", "LABEL", nargs="+"),
-        "--rename": _text(
-            None, "rows with one label get the other, also those to come", ("OLD", "NEW"), nargs=2, action="append"
-        ),
+        "--rename": _text(None, "rows with one label get the other", ("OLD", "NEW"), nargs=2, action="append"),
         "--close": _flag("refuse labels other than those there are, and those added"),
         "--open": _flag("take any label"),
         "--task": _one_of("auto classification regression", "what labels are, those there are included"),
@@ -295,8 +293,8 @@ def _top_parser() -> _Parser:
 def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command."""
     what = _COMMANDS[command]
-    example = f"example: {_EXAMPLES[command]}" if command in _EXAMPLES else None
-    parser = _Parser(prog=f"skactive {command}", description=f"{what[0].upper()}{what[1:]}.", epilog=example)
+    said, example = f"{what[0].upper()}{what[1:]}.", _EXAMPLES.get(command)
+    parser = _Parser(prog=f"skactive {command}", description=said, epilog=example)
     for names, option in {**_OPTIONS[command], "--json": _flag("print the answer as JSON")}.items():
         default = "" if option.get("default") is None else " (default: %(default)s)"
         parser.add_argument(*names.split(), **{**option, "help": option.get("help", "") + default})
@@ -333,4 +331,4 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
         word = f"--{name.replace('_', '-')}" if name in known and len(name) > 1 else _NAMES.get(name, found[0])
         return word if not equals or word == found[0] else f"{word} "
 
-    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()))
+    return re.sub(r"`([a-z_.]+)`(=?)", named, " ".join(text.split()).replace("`labels` at the", "`--labels` at the"))

@@ -26,7 +26,7 @@ from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
 from ..campaign._labels import Answer, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
-from ..campaign._table import RESERVED_IDS
+from ..campaign._table import RESERVED_IDS, row_hashes
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
 from ._tables import Dialect, packed, read_table, write_table
@@ -156,8 +156,7 @@ def tell(options: argparse.Namespace) -> str:
         else:
             frame = _filled(campaign, path)
             told = campaign.tell(frame, annotator=options.annotator, unasked=options.unasked)
-            for line in _not_taken(campaign, frame):
-                warn(f"{path}: {line}")
+            _warn_of_others(campaign, frame)
     status, name = _counted(campaign), shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if status.n_disputed:
@@ -222,9 +221,9 @@ def change(options: argparse.Namespace) -> str:
     campaign.set(task=options.task, closed=closed, add=options.add_label or (), rename=dict(options.rename or ()))
     status, labels = _counted(campaign), campaign._settings["labels"]
     allowed = f", {', '.join(map(str, labels))} and no others" if labels else ""
-    what = "numbers to predict" if campaign.kind == "numbers" else f"classes{allowed}"
-    text = f"{options.campaign}: labels are {what}. The campaign has {status.n_labels:,} labels{_by_label(status)}."
-    return _answer(options, text, status, kind=campaign.kind, labels=labels)
+    return _answer(
+        options, f"Labels are {campaign.kind}{allowed}.\n{status}", status, kind=campaign.kind, labels=labels
+    )
 
 
 def status(options: argparse.Namespace) -> str:
@@ -282,7 +281,7 @@ def simulate(options: argparse.Namespace) -> str:
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
     if options.guesses + options.history + options.labelled > 1:
-        raise CampaignError("`guesses`, `history` and `labelled` write other tables: one file for each.")
+        raise CampaignError("`labelled`, `guesses` and `history` write other tables: one file for each.")
     campaign = opened(options)
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
     frame = frame[frame[campaign.target].notna()] if options.labelled else frame
@@ -309,9 +308,7 @@ def predict(options: argparse.Namespace) -> str:
         return _answer(options, guesses.to_string(), **guesses.reset_index().to_dict("list"))
     frame = frame.assign(**guesses.set_axis(frame.index, axis=0))
     write_table(frame, options.output, _dialect(campaign), force=options.force)
-    return _answer(
-        options, f"{options.output} holds {len(frame):,} rows, with guesses in the columns guess and guess_probability."
-    )
+    return _answer(options, f"{options.output} holds {len(frame):,} rows, with columns guess and guess_probability.")
 
 
 def backup(options: argparse.Namespace) -> str:
@@ -455,15 +452,17 @@ def _filled(campaign: Campaign, path: str) -> pd.DataFrame:
     return frame
 
 
-def _not_taken(campaign: Campaign, frame: pd.DataFrame) -> Iterator[str]:
-    """What else somebody has written into a file of a batch."""
+def _warn_of_others(campaign: Campaign, frame: pd.DataFrame) -> None:
+    """Name what else somebody has written into a file of a batch."""
     id, columns = campaign.id or "id", campaign._settings["columns"]
     rows = frame.set_index(id)
     for name in rows.columns.difference([campaign.target, *columns, *RESERVED_IDS], sort=False):
         if len(cells := rows[name].dropna()):
-            yield f"column {name!r} is none of the table, and is not kept: {cells.iloc[0]!r} for {cells.index[0]!r}."
-    if set(columns) <= set(frame) and (others := campaign._differing(rows[columns])):
-        yield f"rows hold other cells than in the table, where to mend them: {shown(others)}. Labels alone are taken."
+            warn(f"column {name!r} is none of the table: {len(cells)} cells are not kept, {shown(cells.tolist(), 1)}.")
+    if set(columns) <= set(frame):
+        now, before = row_hashes(rows[columns], campaign._readings), campaign._store.rows().hashes
+        if others := rows.index[now != before[campaign._rows_of(rows.index.tolist())]].tolist():
+            warn(f"{len(others)} rows hold other cells than in the table, which are not taken: {shown(others)}.")
 
 
 def _words(campaign: Campaign) -> list[str]:

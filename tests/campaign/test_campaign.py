@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -499,3 +500,80 @@ def test_guesses_are_those_of_the_model_for_rows_that_are_there_and_have_no_labe
     assert found.loc[is_open, "guess"].tolist() == model.predict(rows).tolist()
     assert found.loc[is_open, "guess_probability"].isna().all() == (task == "regression")
     pd.testing.assert_frame_equal(found.drop(columns=["guess", "guess_probability"]), left.to_frame())
+
+
+# --- labels in the table, sets of labels, rows beside the table ----------------------------------------
+
+
+def test_labels_that_come_into_the_table_later_are_taken_and_those_against_the_campaign_are_named(tmp_path):
+    campaign, frame = started(tmp_path), table()
+    ids = campaign.ask(20).index.tolist()
+    campaign.tell({id: truth(frame)[id] for id in ids})
+    late = [id for id in frame["customer"] if id not in ids][:30]
+    frame["churn"] = frame["customer"].map({id: truth(frame)[id] for id in [*ids[1:], *late]} | {ids[0]: "perhaps"})
+    with pytest.warns(UserWarning) as said:
+        campaign = opened(tmp_path, frame)
+    lines = [str(one.message) for one in said]
+    assert "has 30 labels new to the campaign, taken now" in lines[0]
+    assert "1 label against the campaign, whose own stay" in lines[1]
+    assert f"'perhaps' for {ids[0]!r}, row {int(ids[0]) + 1}." in lines[1]
+    assert campaign.to_frame()["churn"].dropna().to_dict() == {id: truth(table())[id] for id in [*ids, *late]}
+    campaign.withdraw([ids[0], late[0]])  # now the label of the table counts for one, and stays away for the other
+    with pytest.warns(UserWarning, match="1 label left out, of rows that were withdrawn or skipped"):
+        found = opened(tmp_path, frame).to_frame()["churn"]
+    assert (found[ids[0]], found[late[0]]) == ("perhaps", None)
+
+
+def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_was_told(tmp_path):
+    campaign, other = started(tmp_path), started(tmp_path / "other")
+    for one in (campaign, other):
+        told(one, one.ask(20))
+    yes = counts(campaign).by_label["yes"]
+    campaign.set(rename={"yes": "ja"}, closed=True, add=["perhaps"])
+    assert counts(campaign).by_label["ja"] == yes
+    assert (campaign.history()["label"] == "yes").sum() == (campaign.history()["kind"] == "rename").sum() == yes
+    batch = opened(tmp_path, table()).ask(10)
+    with pytest.raises(CampaignError, match=r"must be one of 'ja', 'no', 'perhaps'\. Got 'yes'"):
+        campaign.tell({batch.index[0]: "yes"})
+    campaign.set(closed=False)
+    with pytest.warns(UserWarning, match="'never' is a label that no row had before"):
+        campaign.tell({batch.index[0]: "never"})
+    other.set(closed=True)
+    assert other.ask(10).index.tolist() == started_again(tmp_path / "third").ask(10).index.tolist()
+    for given in ({}, {"task": "regression", "closed": True}, {"rename": {"nope": "no"}}, {"add": ["x"]}):
+        with pytest.raises(CampaignError, match="`set` takes either|`rename` must name|`add` is for a closed set"):
+            campaign.set(**given)
+
+
+def started_again(path):
+    campaign = started(path)
+    told(campaign, campaign.ask(20))
+    return campaign
+
+
+def test_what_labels_are_can_be_changed_there_and_back(tmp_path):
+    campaign = started(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        campaign.tell({id: str(i % 4) for i, id in enumerate(campaign.ask(12).index)})
+    campaign.set(task="regression")
+    assert (campaign.kind, counts(campaign).by_label) == ("numbers", {"least": 0.0, "mean": 1.5, "largest": 3.0})
+    campaign.set(task="classification")
+    assert (campaign.kind, counts(opened(tmp_path, table())).by_label) == ("classes", {0: 3, 1: 3, 2: 3, 3: 3})
+
+
+def test_guesses_for_rows_beside_the_table_are_those_that_the_table_has(tmp_path):
+    campaign, frame = started(tmp_path), table()
+    told(campaign, campaign.ask(20))
+    expected = campaign.to_frame(guesses=True).query("guess.notna()")[["guess", "guess_probability"]]
+    rows = frame[frame["customer"].isin(expected.index)].drop(columns="churn")
+    pd.testing.assert_frame_equal(campaign.predict(rows.astype({"age": str, "plan": "category"})), expected)
+    with pytest.raises(CampaignError, match=r"all columns that the model learns from\. It lacks 'age'"):
+        campaign.predict(rows.drop(columns="age"))
+
+
+def test_a_row_that_must_be_asked_for_and_cannot_is_named_by_its_id(tmp_path):
+    campaign = started(tmp_path)
+    id = campaign.ask(1).index[0]
+    with pytest.raises(CampaignError, match=rf"`must` must name rows without a label .* Got {id!r}"):
+        campaign.ask(3, limits=Limits(must=[int(id)]))
