@@ -462,7 +462,7 @@ def _warn_of_others(campaign: Campaign, frame: pd.DataFrame) -> None:
     if set(columns) <= set(frame):
         now, before = row_hashes(rows[columns], campaign._readings), campaign._store.rows().hashes
         if others := rows.index[now != before[campaign._rows_of(rows.index.tolist())]].tolist():
-            warn(f"{len(others)} row{"s" * (len(others) > 1)} with other cells than in the table, which are not taken: {shown(others)}.")
+            warn(f"cells are others than in the table, and are not taken, in rows of {shown(others)}.")
 
 
 def _words(campaign: Campaign) -> list[str]:

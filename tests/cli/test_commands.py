@@ -564,6 +564,6 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     batch.loc[1, "age"] = 99
     batch.drop(columns="comment").to_csv("b.csv", index=False)
     assert (
-        f"1 rows hold other cells than in the table, which are not taken: {batch['id'][1]!r}"
+        f"cells are others than in the table, and are not taken, in rows of {batch['id'][1]!r}"
         in shell("tell c.db b.csv").err
     )
