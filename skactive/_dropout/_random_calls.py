@@ -157,7 +157,7 @@ def _attention(
         attn_mask = torch.ones(shape[-2:], dtype=torch.bool, device=query.device).tril()
     bias, sees_none = (None, None) if attn_mask is None else _bias(attn_mask, query, sees_none_gives_0=note is None)
     n_rows = shape[0] if before else 1
-    most = max(_MOST_WEIGHTS, devices.memory(query.device) // 64)
+    most = max(_MOST_WEIGHTS, devices.free_memory(query.device) // 64)
     size = max(1, most * n_rows // max(1, math.prod(shape)))
     given: tuple[Any, ...] = query, key, value, bias, kept
     attended = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
@@ -18,6 +18,7 @@ from .._utils.randomness import check_random_state
 from .._utils.types import Changes
 from .._utils.validation import FLAG, Rule, Rules, check_parameters, each_warning_once, integer, one_of, warn
 from ..query import Limits
+from ..query._limits import rows_in_order
 from ..query._pool import Pool
 from ..samplers._law import draw_batch
 from ..stopping import StoppingReport
@@ -25,7 +26,7 @@ from . import _models as models
 from ._accuracy import Accuracy, accuracy_of
 from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, first_rows
-from ._labels import Answer, Told, Vocabulary, alike_in, events_of, kind_of, told_of_kind
+from ._labels import Answer, Told, Vocabulary, alike_in, events_of, in_kind, kind_of, late_labels, told_of_kind
 from ._picks import picks_of
 from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
@@ -56,6 +57,9 @@ class CampaignBase:
 
     rules: ClassVar[Rules] = {
         **dict.fromkeys(("unasked", "accuracy", "report", "guesses"), FLAG),
+        "closed": FLAG.or_none(),
+        "add": Rule(lambda v: hasattr(v, "__len__") and not isinstance(v, str), "a list"),
+        "rename": Rule(lambda value: isinstance(value, Mapping), "a mapping of labels to labels").or_none(),
         "id": TEXT_OR_NONE,
         **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
@@ -90,7 +94,7 @@ class CampaignBase:
     @property
     def kind(self) -> str:
         # "classes" also while there are no labels that say so
-        return self._settings["kind"] or self._store.settings()["kind"] or "classes"
+        return self._store.settings()["kind"] or "classes"
 
     def _take_rows(self) -> None:
         """Read ids, without a table."""
@@ -99,7 +103,8 @@ class CampaignBase:
 
     def _take_table(self, table: Table, changes: str) -> None:
         """Put the rows in the order of the campaign, new ones behind; refuse those that are gone or changed."""
-        rows, taken = self._store.rows(), self._store.settings().get("gone", [])
+        rows, ledger = self._store.rows(), self._store.ledger()
+        seen, taken = ledger.seen, ledger.settings.get("gone", [])
         check_by_row(table.X, self._settings["groups"], self._settings["weight"])
         match = Match.of(rows, table, self._readings)
         places = np.concatenate([match.positions[match.changed], match.new])
@@ -110,11 +115,28 @@ class CampaignBase:
         ids = rows.ids.append(table.ids[match.new]) if len(match.new) else rows.ids
         now = Rows(ids, match.all_hashes(rows.hashes), [*rows.labels, *came])
         if len(match.new) or len(match.changed):
-            self._store.replace_rows(now, len(rows.ids), decided)
+            self._store.replace_rows(now, len(rows.ids), seen, decided)
             self._tell_of(labels, decided)
         if match.gone.tolist() != taken:
             self._store.note({"gone": match.gone.tolist()})
-        self._ids, self._gone, self._X = ids, match.gone, match.rows(ids)
+        self._ids, self._gone = ids, match.gone
+        self._take_late(table.labels, match.positions.tolist())
+        self._X = match.rows(ids)
+
+    def _take_late(self, labels: Sequence[Any], positions: Sequence[int]) -> None:
+        """Take labels that known rows have got in the table since, and say which are left out."""
+        if all(label is None for label in labels):
+            return
+        state = self._state()
+        said = {row: labels[at] for row, at in enumerate(positions) if at >= 0 and labels[at] is not None}
+        others = {row: label for row, label in said.items() if label != state.labels.get(row)}
+        vocabulary, decided = self._vocabulary([*others.values()]), self._decided_by([*others.values()])
+        taken, lines = late_labels(others, self._ids, positions, state, self._store.ledger(), vocabulary)
+        if taken:
+            self._store.add_events(taken, state.seen, decided)
+            self._tell_of([event.label for event in taken], decided)
+        for line in lines:
+            warn(line)
 
     def _warn_of_odd(self, found: pd.DataFrame) -> None:
         """Name cells that are gaps to a model by name."""
@@ -129,10 +151,11 @@ class CampaignBase:
 
     def _vocabulary(self, labels: Sequence[Any]) -> Vocabulary:
         """What labels may be; ``labels`` decide if they are the first."""
+        ledger = self._store.ledger()
         kind = self._settings["kind"] or kind_of(labels) or "classes"
         score, model = self._settings["query"].get("params", {}).get("score"), self._settings["model"]
         models.check_score(score, kind, model["name"] if "vectorizer" in model else None)
-        return Vocabulary(kind, self._settings["labels"], self._store.ledger().counts)
+        return Vocabulary(kind, self._settings["labels"], ledger.counts)
 
     def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
         """Settings that labels decide if they are the first: what labels are."""
@@ -160,7 +183,8 @@ class CampaignBase:
         number = len(self._store.batches()) + 1  # first: a batch that comes in between is in the state then
         state = self._state()
         model = self._fitted(state) if self._can_fit(state) else None
-        choice = self._choice(state, model, n, limits and with_columns(limits, self._table()), number)
+        limits = limits and with_columns(limits, self._table(), state.candidates())
+        choice = self._choice(state, model, n, limits, number)
         log_proba = [None if np.isnan(p) else p for p in choice.log_proba.tolist()]
         batch = self._table().take(choice.rows)
         X = self._features().take(choice.rows)
@@ -177,7 +201,7 @@ class CampaignBase:
                 "No row is left to ask for: all have a label, wait for one or were skipped. `withdraw` puts rows back."
             )
         if n > n_free:
-            warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all of them.")
+            warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all. `withdraw` puts rows back.")
         k = min(n, n_free)
         if model is None:
             rng = check_random_state([self.random_state, 3, number - 1])
@@ -190,8 +214,8 @@ class CampaignBase:
         told = until_written(lambda: self._tell(answers, unasked))
         if told.new:
             warn(
-                f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. "
-                "If that is a slip, tell the right one; `labels` at the start closes the set."
+                f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. If "
+                "that is a slip, tell the right one, or rename it by `set`, which can close the set as well."
             )
         for one, other in alike_in(self._store.ledger().counts):
             warn(f"{one!r} and {other!r} look alike, and are two labels. If that is a slip, tell one for the other.")
@@ -211,6 +235,30 @@ class CampaignBase:
         """Say what the first labels have decided, where others might see it otherwise."""
         if decided and (said := told_of_kind(labels, decided["kind"])):
             warn(said)
+
+    def _set_task(self, kind: str) -> None:
+        """Decide anew what labels are."""
+        ledger, settings = self._store.ledger(), self._settings
+        models.check_score(settings["query"].get("params", {}).get("score"), kind)
+        closed = settings["labels"] or []
+        names = in_kind({*ledger.counts, *closed}, kind, settings.get("dialect", {}).get("decimal"))
+        self._rename(names, {"kind": kind, "labels": [names[label] for label in closed] or None}, ledger.seen)
+
+    def _set_labels(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> None:
+        """Close or open the set of labels, and give labels other names."""
+        seen = self._store.ledger().seen
+        allowed, names = self._vocabulary(()).changed(closed, add, rename)
+        self._rename(names, {"kind": self._settings["kind"] or (allowed and "classes"), "labels": allowed}, seen)
+
+    def _rename(self, names: Mapping[Any, Any], decided: dict[str, Any], seen: int) -> None:
+        """Write settings, and new names of labels where rows have the old ones."""
+        events = [
+            Event("rename", row, names[label], annotator)
+            for annotator, told in self._store.ledger().votes.items()
+            for row, (*_, label) in told.items()
+            if label in names and (names[label] != label or type(names[label]) is not type(label))
+        ]
+        self._store.add_events(events, seen, decided)
 
     def _withdraw(self, ids: Sequence[Any]) -> None:
         state, rows = self._state(), self._rows_of(ids)
@@ -246,7 +294,7 @@ class CampaignBase:
 
     def _kept(self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any]) -> Any:
         """The result of ``make(X, y)`` for the labels that count; kept until these change."""
-        key = tuple(state.labels.items())
+        key = self.kind, *state.labels.items()
         if self._fits.get(name, (None, None))[0] != key:
             self._fits[name] = key, make(*self._training(list(state.labels), state))
         return self._fits[name][1]
@@ -412,8 +460,11 @@ def first_choice(
     return Choice(some[first_rows(points, k, rng, how)], np.full(k, np.nan), facts)
 
 
-def with_columns(limits: Limits, X: pd.DataFrame) -> Limits:
-    """Limits with columns of the table in place of their names."""
+def with_columns(limits: Limits, X: pd.DataFrame, free: NDArray[np.bool_]) -> Limits:
+    """Limits with columns of the table in place of their names; rows that are not free are named by their ids."""
+    must = rows_in_order(() if limits.must is None else limits.must, X, "must")
+    if lost := X.index[must[~free[must]]].tolist():
+        raise CampaignError(f"`must` must name rows without a label that are not out or skipped. Got {shown(lost)}.")
     names = {name: getattr(limits, name) for name in ("groups", "costs") if isinstance(getattr(limits, name), str)}
     for name, column in names.items():
         if column not in X.columns:

@@ -20,7 +20,7 @@ from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_
 from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
-from ._table import Table, check_by_row, listed_ids, row_hashes
+from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
 
 ONE_IN_TEN = 0.1  # picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool
 
@@ -199,9 +199,9 @@ class Campaign(CampaignBase):
         ----------
         path : str or path
         frame : DataFrame, path, list of paths, or pyarrow.dataset.Dataset, optional
-            The table, in any order of rows and columns. New rows are added, with their labels; labels of known rows
-            are ignored, as the file has them. Without a table one can `tell`, `skip`, `withdraw` and count, but not
-            `ask`.
+            The table, in any order of rows and columns. New rows are added, and labels are taken that known rows have
+            got since; where one contradicts the campaign, its own stays, with a warning. Without a table one can
+            `tell`, `skip`, `withdraw` and count, but not `ask`.
         model, query : optional
             Those of the start, if they were an estimator, or a query with parts of your own.
         changes : {"refuse", "take"}, default="refuse"
@@ -291,6 +291,26 @@ class Campaign(CampaignBase):
         self._check(annotator=annotator)
         self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)])
 
+    def set(self, *, task: Task = "auto", closed: bool | None = None, add: Any = (), rename: Any = None) -> None:
+        """Change what labels are, and which are allowed. The history keeps what was told.
+
+        Parameters
+        ----------
+        task : {"auto", "classification", "regression"}, default="auto"
+            What labels are, those that there are included; "auto" leaves it. By itself.
+        closed : bool, optional
+            True refuses labels other than those that there are and those of ``add``; False takes any.
+        add : sequence, default=()
+            Labels for a closed set.
+        rename : mapping of label to label, optional
+            New names, which other rows may have already.
+        """
+        self._check(task=task, closed=closed, add=add, rename=rename)
+        if (task == "auto") != bool(closed is not None or len(add) or rename):
+            raise CampaignError("`set` takes either `task`, or some of `closed`, `add` and `rename`.")
+        kind = TASKS[task]
+        until_written(lambda: self._set_task(kind) if kind else self._set_labels(closed, add, rename or {}))
+
     def withdraw(self, ids: Iterable[Any]) -> None:
         """Put rows back, as if they had never been asked for: waiting, skipped, or labelled wrongly.
 
@@ -346,6 +366,25 @@ class Campaign(CampaignBase):
             needed = "two labels" if self.kind == "numbers" else "labels of two classes"
             raise CampaignError(f"A model needs {needed}. There are {len(state.labels)} labels: tell some more.")
         return self._fitted(state)
+
+    @each_warning_once()
+    def predict(self, frame: Any) -> pd.DataFrame:
+        """What the model says of rows that need not be in the table, as `to_frame` has it.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            With the columns that the model learns from, each read as at the start.
+
+        Returns
+        -------
+        DataFrame
+            ``guess`` and ``guess_probability``, indexed by id, or as ``frame`` is if it has none.
+        """
+        X = rows_beside(frame, self._features().columns.tolist(), self.id)
+        self._warn_of_odd(described(X, self._readings))
+        nothing = pd.Series(None, index=X.index, dtype=object)
+        return pd.DataFrame(guesses_beside(self.model(), X, nothing, self.kind))
 
     @each_warning_once()
     def recheck(self, n: int = 20) -> pd.DataFrame:

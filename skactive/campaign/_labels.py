@@ -7,13 +7,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ._store import CampaignError, Event, Ledger, cut, shown
+from ._columns import Reading, read, spelling_of
+from ._store import CampaignError, Event, Ledger, State, cut, shown
 
 EXACT = 2.0**53  # up to here a float holds every whole number
 MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones, or most of so many differ
@@ -81,8 +82,8 @@ def told_of_kind(labels: Iterable[Any], kind: str) -> str:
         return ""
     what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (
-        f"These first labels are taken as {what}, and so are all to come. If they are not, start anew with "
-        f'task="{task}", in the shell `skactive start --task {task}`, and tell them again.'
+        f"These first labels are taken as {what}, and so are all to come. If they are not, `set` changes it by "
+        f'task="{task}", in the shell --task {task}.'
     )
 
 
@@ -292,6 +293,67 @@ class Vocabulary:
             return [None if label is None else self.label(label) for label in labels]
         except CampaignError as error:
             raise CampaignError(f"`target` must hold labels as the others, and of `labels` alone: {error}") from None
+
+    def changed(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
+        """The closed set, None for an open one, after `Campaign.set`, and the new names of labels."""
+        if self.kind == "numbers":
+            raise CampaignError("`closed`, `add` and `rename` are for classes, and these labels are numbers.")
+        before = {*self.known, *(self.closed or ())}
+        plain = {label: plain_label(label, "a label") for label in (*rename, *rename.values(), *add)}
+        if None in plain.values():
+            raise CampaignError("`add` and `rename` must have labels. Got an empty one.")
+        typed = {label: converted(one, before, self.kind) for label, one in plain.items()}
+        names = {typed[old]: typed[new] for old, new in rename.items()}
+        if strangers := [*names.keys() - before]:
+            raise CampaignError(f"`rename` must name labels of {shown(sorted(before, key=str))}: {shown(strangers)}.")
+        is_closed = self.closed is not None if closed is None else closed
+        if add and not is_closed:
+            raise CampaignError("`add` is for a closed set, and this is open: `closed` closes it to all named so far.")
+        allowed = {names.get(label, label) for label in self.closed or self.known} | {typed[label] for label in add}
+        if is_closed and not allowed:
+            raise CampaignError("`closed` needs labels, and there are none yet: give some by `add`.")
+        return allowed_labels(allowed, self.kind) if is_closed else None, names
+
+
+def late_labels(
+    said: Mapping[int, Any], ids: pd.Index, places: Sequence[int], state: State, ledger: Ledger, vocabulary: Vocabulary
+) -> tuple[list[Event], list[str]]:
+    """Events by which rows get the labels that a table, where they have ``places``, says by now; and lines on these."""
+    known, own = ledger.ever_said(said), replace(vocabulary, closed=None)
+    fresh = {row: label for row, label in said.items() if (row, label) not in known}
+    rows = [row for row in fresh if not ledger.has_vote(row)]
+    answers = [Answer(id, fresh[row]) for id, row in zip(ids[rows].tolist(), rows, strict=True)]
+    try:
+        events, told = events_of(answers, rows, ledger, vocabulary, unasked=True)
+    except CampaignError as error:
+        raise CampaignError(str(error), [places[rows[entry]] for entry in error.entries]) from None
+    events = [event for event in events if (event.row, event.label) not in known]
+    voted = {(row, own.label(fresh[row])) for row in fresh.keys() - set(rows)} - known - {*state.labels.items()}
+    taken = {event.row: None for event in events}
+    lost = [row for row in said if not ledger.has_vote(row) and row not in taken]
+    new = f" (no row had {shown(told.new)} before)" if told.new else ""
+    found = {
+        f"new to the campaign, taken now{new}": [*taken],
+        "against the campaign, whose own stay (`tell` the right ones, or `withdraw`)": [row for row, _ in voted],
+        "left out, of rows that were withdrawn or skipped (`tell` those that are right)": lost,
+    }
+    return events, [
+        f"The table has {len(rows):,} label{'s' * (len(rows) > 1)} {what}: {said[min(rows)]!r} for "
+        f"{ids[[min(rows)]].tolist()[0]!r}{', and others' * (len(rows) > 1)}."
+        for what, rows in found.items()
+        if rows
+    ]
+
+
+def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any]:
+    """Labels as numbers or classes, by what they were; ``mark`` is the decimal mark of the table."""
+    texts = pd.Series([label for label in labels if isinstance(label, str)], dtype=object)
+    readings = [spelling_of(texts, mark), *([Reading("number", mark=mark, grouped=True)] if mark else [])]
+    numbers = max((read(texts, one) for one in readings), key=pd.Series.count) if kind == "numbers" else texts
+    if odd := texts[numbers.isna()].tolist():
+        raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}.")
+    known = dict(zip(texts, numbers.tolist(), strict=True))
+    return {label: converted(known.get(label, label), set(), kind) for label in labels}
 
 
 def events_of(

@@ -13,7 +13,7 @@ import re
 import secrets
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -92,7 +92,7 @@ _BLOCK = 65_536  # rows of a record: 1 MB of short ids, so that a long table is 
 class Event(NamedTuple):
     """What happened to a row."""
 
-    kind: str  # "ask", "tell", "skip" or "withdraw"
+    kind: str  # "ask", "tell", "skip", "withdraw" or "rename"
     row: int  # its position in the campaign
     label: Any = None  # str, int, float, bool or None
     annotator: str = ""  # "" if none was named
@@ -201,38 +201,32 @@ class Store:
             self._add(connection, [("ask", [rows, log_proba, facts])])
 
     def add_events(self, events: Sequence[Event], seen: int, decided: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Write events that were decided on in view of those up to ``seen``, and settings that they decide.
+        """Write events that were decided on in view of those up to ``seen``, and settings that are decided with them.
 
-        `Overtaken` as for a batch, and if these settings are no longer None.
+        `Overtaken` as for a batch; where settings are decided, by events of any row.
         """
         turn: dict[int, Iterator[int]] = defaultdict(itertools.count)  # events of one row stay in their order
         events = sorted(events, key=lambda event: (next(turn[event.row]), event.kind, event.annotator))
-        with self._writing(_rows(events), seen) as connection:
+        with self._writing(range(self._ledger.n_rows) if decided else _rows(events), seen) as connection:
             by_kind = itertools.groupby(events, key=lambda event: (event.kind, event.annotator))
             groups = [(kind, name, list(some)) for (kind, name), some in by_kind]
             told = [(kind, [name, _rows(some), _labels(some), *_whens(some)]) for kind, name, some in groups]
-            self._add(connection, [*self._settled(decided), *told])
+            self._add(connection, [("settings", [dict(decided)])] * bool(decided) + told)
 
     def note(self, settings: dict[str, Any]) -> None:
         """Write some settings, replacing those of the same names."""
         with self._writing() as connection:
             self._add(connection, [("settings", [settings])])
 
-    def replace_rows(self, rows: Rows, n_before: int, decided: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def replace_rows(self, rows: Rows, n_before: int, seen: int, decided: Mapping[str, Any]) -> None:
         """Write rows in place of the ``n_before`` first: new ones behind, that decide settings, or other hashes."""
-        with self._writing() as connection:
+        with self._writing((), seen) as connection:
             if self._ledger.n_rows != n_before:
                 raise Overtaken
             changed = np.flatnonzero(rows.hashes[:n_before] != self._ledger.rows().hashes)
             hashes = _packed(rows.hashes[changed])
             new = [("hashes", [changed.tolist(), hashes]), *_records_of(rows, n_before)]
-            self._add(connection, [*self._settled(decided), *new])
-
-    def _settled(self, decided: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """A record of settings that were None until now."""
-        if any(self._ledger.settings[name] is not None for name in decided):
-            raise Overtaken
-        return [("settings", [dict(decided)])] if decided else []
+            self._add(connection, [*[("settings", [dict(decided)])] * bool(decided), *new])
 
     @contextmanager
     def ours(self, what: str) -> Iterator[None]:
@@ -244,15 +238,16 @@ class Store:
 
     @contextmanager
     def _writing(self, rows: Iterable[int] = (), seen: int | None = None) -> Iterator[sqlite.Connection]:
-        """A transaction; `Overtaken` if any of the rows had events after the one of number ``seen``."""
+        """A transaction; `Overtaken` if, after event ``seen``, a row had events or other settings were decided."""
         self._check_thread()
         with self._file.writing() as connection:
-            n_groups = len(self._ledger.groups)
+            n_groups, decided = len(self._ledger.groups), dict(self._ledger.settings)
             if seen not in (None, self._ledger.seen):
                 raise Overtaken
             self._catch_up(connection)
             since = self._ledger.groups[n_groups:]
-            if not set(rows).isdisjoint(row for group in since for row in group.rows):
+            is_other = seen is not None and self._ledger.settings != decided
+            if is_other or not set(rows).isdisjoint(row for group in since for row in group.rows):
                 raise Overtaken
             yield connection
 
@@ -305,7 +300,7 @@ def _rows(events: Sequence[Event]) -> list[int]:
 
 
 def _labels(events: Sequence[Event]) -> list[Any]:
-    return [event.label for event in events if event.kind == "tell"]
+    return [event.label for event in events if event.kind in ("tell", "rename")]
 
 
 def _whens(events: Sequence[Event]) -> list[Any]:
@@ -368,7 +363,7 @@ class Group(NamedTuple):
     time: str
     annotator: str
     rows: list[int]
-    labels: Sequence[Any] = ()  # of "tell"
+    labels: Sequence[Any] = ()  # of "tell" and "rename"
     log_proba: Sequence[float | None] = ()  # of "ask"
     batch: int | None = None
 
@@ -427,6 +422,13 @@ class Ledger:
     def has_vote(self, row: int) -> bool:
         return any(row in told for told in self.votes.values())
 
+    def ever_said(self, rows: Collection[int]) -> set[tuple[int, Any]]:
+        """These rows with each label that they came with, or that anybody said of them."""
+        said = {(row, label) for row, label in self.came.items() if row in rows}
+        for group in self.groups if rows else ():
+            said.update(pair for pair in zip(group.rows, group.labels, strict=False) if pair[0] in rows)
+        return said
+
     def _take_settings(self, time: str, settings: dict[str, Any]) -> None:
         self.settings |= settings
 
@@ -462,6 +464,10 @@ class Ledger:
         self._vote(annotator, rows, labels, given)
         self._happened(Group("tell", time, annotator, rows, labels))
         self.order.update(dict.fromkeys(rows))
+
+    def _take_rename(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
+        self._vote(annotator, rows, labels, [self.votes[annotator][row][0] for row in rows])  # given when they were
+        self._happened(Group("rename", time, annotator, rows, labels))
 
     def _take_skip(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
         self._happened(Group("skip", time, annotator, rows))

@@ -59,6 +59,14 @@ class Table:
         return cls(ids, X, plain_labels(frame[target], "target", ids), frame.attrs.get("decimal"))
 
 
+def rows_beside(frame: Any, columns: list[str], id: str | None) -> pd.DataFrame:
+    """These columns of rows that need not be in the table, indexed by id if they have one."""
+    frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    if gone := [name for name in columns if name not in getattr(frame, "columns", ())]:
+        raise CampaignError(f"`frame` must have all columns that the model learns from. It lacks {shown(gone)}.")
+    return (frame.set_index(id) if id in frame.columns else frame)[columns]
+
+
 def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> None:
     """Check the columns of groups and of weights, and that there are others, for a model to learn from."""
     for parameter, name in (("groups", groups), ("weight", weight)):

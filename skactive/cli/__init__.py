@@ -96,7 +96,7 @@ def _print(text: str, stream: Any) -> None:
 def _function(command: str) -> Callable[[Any], str]:
     # The demonstration reads no tables, and so does not need what reads them.
     module = importlib.import_module("._experiments" if command == "demo" else "._commands", __name__)
-    return getattr(module, command)
+    return getattr(module, "change" if command == "set" else command)  # `set` is Python's
 
 
 def _is_of_environment(error: Exception) -> bool:
@@ -116,11 +116,21 @@ _COMMANDS = {
     "skip": "note that some rows cannot be labelled",
     "withdraw": "put rows back that are out, skipped or wrongly labelled",
     "recheck": "list labelled rows that are most worth a second look",
+    "set": "close, open, add and rename labels, or say anew what labels are",
     "status": "say what is labelled, what is out, how good the model is, and whether to go on",
     "report": "write a page about the campaign",
     "simulate": "try on a table with all its labels which query would have saved some",
     "export": "write the table with the labels so far",
+    "predict": "say what the model guesses for rows of another file",
     "backup": "copy the file of a campaign, whole, while others may use it",
+}
+
+_EXAMPLES = {
+    "ask": "example: skactive ask churn.db -n 20 -o week1.csv",
+    "tell": "example: skactive tell churn.db week1.csv",
+    "set": "example: skactive set churn.db --rename nein no --close --add-label maybe",
+    "export": "example: skactive export churn.db -o labels.csv --labelled",
+    "predict": "example: skactive predict churn.db new.csv -o guessed.csv",
 }
 
 _Option = dict[str, Any]
@@ -131,7 +141,7 @@ def _number(default: Any, help: str, type: Callable[[str], Any] = int) -> _Optio
     return {"default": default, "help": help, "type": type}
 
 
-def _text(default: str | None, help: str, metavar: str | None = None, **more: Any) -> _Option:
+def _text(default: str | None, help: str, metavar: str | tuple[str, str] | None = None, **more: Any) -> _Option:
     return {"default": default, "help": help, "metavar": metavar, **more}
 
 
@@ -208,7 +218,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     },
     "ask": {
         **_CAMPAIGN,
-        "-n": _number(20, "rows to ask for"),
+        "-n": _number(None, "rows to ask for (default: 20)"),
         **_output("csv, tsv, xlsx, parquet or jsonl to fill in; html to label in a browser; json for Label Studio"),
         "--no-guess": _flag("leave out what the model says of the rows"),
         "--again": _flag("write the rows that are out once more, and ask for none"),
@@ -231,6 +241,14 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_CAMPAIGN,
         "-n": _number(20, "rows to list"),
         **_output("a table of them, to correct and tell (default: the screen)"),
+    },
+    "set": {
+        **_DB,
+        "--add-label": _text(None, "labels that a closed set has from now on", "LABEL", nargs="+"),
+        "--rename": _text(None, "rows with one label get the other", ("OLD", "NEW"), nargs=2, action="append"),
+        "--close": _flag("refuse labels other than those there are, and those added"),
+        "--open": _flag("take any label"),
+        "--task": _one_of("auto classification regression", "what labels are, those there are included"),
     },
     "status": {
         **_CAMPAIGN,
@@ -260,8 +278,14 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     "export": {
         **_CAMPAIGN,
         **_output("csv, tsv, xlsx, parquet or jsonl", required=True),
+        "--labelled": _flag("write the rows with a label only"),
         "--guesses": _flag("beside rows without a label, what the model says, and how probable that is to it"),
         "--history": _flag("write all that happened instead, one line an event"),
+    },
+    "predict": {
+        **_CAMPAIGN,
+        "rows": {"metavar": "FILE", "help": "a table with the columns of the pool; ids and labels are not needed"},
+        **_output("the same table with the guesses (default: the screen)"),
     },
     "backup": {
         **_DB,
@@ -299,7 +323,8 @@ def _top_parser() -> _Parser:
 def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command."""
     what = _COMMANDS[command]
-    parser = _Parser(prog=f"skactive {command}", description=f"{what[0].upper()}{what[1:]}.")
+    said, example = f"{what[0].upper()}{what[1:]}.", _EXAMPLES.get(command)
+    parser = _Parser(prog=f"skactive {command}", description=said, epilog=example)
     for names, option in {**_OPTIONS[command], "--json": _flag("print the answer as JSON")}.items():
         default = "" if option.get("default") is None else " (default: %(default)s)"
         parser.add_argument(*names.split(), **{**option, "help": option.get("help", "") + default})
@@ -311,11 +336,13 @@ def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
 _NAMES = {
     **{name: f"the {name}" for name in ("id", "model", "query", "target")},
     **{name: name for name in ("ids", "labels", "limits")},
-    **{name: f"`skactive {name}`" for name in ("ask", "recheck", "tell", "withdraw")},
+    **{name: f"`skactive {name}`" for name in ("ask", "recheck", "set", "tell", "withdraw")},
     **dict.fromkeys(("groups", "limits.groups"), "--group-by"),
     **dict.fromkeys(("costs", "limits.costs"), "--cost"),
     **dict.fromkeys(("n", "n_instances", "batch_size"), "-n"),
     **{f"n_{name}": f"--{name}" for name in ("initial", "jobs", "rounds", "trials")},
+    "add": "--add-label",
+    "closed": "--close",
     "frame": "the table",
     "path": "the file",
     "random_state": "--seed",

@@ -26,13 +26,14 @@ from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
 from ..campaign._labels import Answer, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
-from ..campaign._table import files_of
+from ..campaign._table import RESERVED_IDS, files_of, row_hashes
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
 from ._tables import OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
 LEADING_ZEROS = re.compile("^0+(?=[0-9]+$)")
+OF_A_BATCH = ("n", "group_by", "max_per_group", "cost", "budget", "must")  # options that say what is asked for
 
 # --- commands -------------------------------------------------------------------------------------
 
@@ -85,6 +86,8 @@ def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.
 
 def ask(options: argparse.Namespace) -> str:
     """Choose rows and write them to a file."""
+    if options.again and any(vars(options)[name] is not None for name in OF_A_BATCH):
+        raise CampaignError("`again` writes all rows that are out. Leave out `n`, `must` and other limits.")
     campaign = opened(options, verbose=_is_watched())
     output = None if options.output is None else Path(options.output)
     batch = _out_again(campaign) if options.again else _asked(campaign, output, options)
@@ -108,7 +111,7 @@ def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace)
     if output is not None:  # what is wrong with any batch is told before there is one
         for path in _contents(campaign, campaign._table().head(0), None, output):
             check_target(path, options.force)
-    batch = campaign.ask(options.n, limits=_limits(campaign, options))
+    batch = campaign.ask(20 if options.n is None else options.n, limits=_limits(campaign, options))
     if output is not None:
         try:
             _write_batch(campaign, batch, output, options)
@@ -153,7 +156,9 @@ def tell(options: argparse.Namespace) -> str:
         if frame is None:
             told = campaign._take(_of_label_studio(campaign, path, options.annotator), options.unasked)
         else:
-            told = campaign.tell(_filled(campaign, frame), annotator=options.annotator, unasked=options.unasked)
+            frame = _filled(campaign, frame)
+            told = campaign.tell(frame, annotator=options.annotator, unasked=options.unasked)
+            _warn_of_others(campaign, frame)
     status, name = _counted(campaign), shlex.quote(options.campaign)
     out = f" {status.n_out} rows are still out." if status.n_out else ""
     if told.n_corrected and options.annotator is None and not _is(path, ".json"):  # which names annotators itself
@@ -212,6 +217,20 @@ def recheck(options: argparse.Namespace) -> str:
     return _answer(options, text, ids=found.index.tolist())
 
 
+def change(options: argparse.Namespace) -> str:
+    """Change what labels are, and which are allowed."""
+    if options.open and options.close:
+        raise CampaignError("`open` and `close` are two ways: take one.")
+    campaign = Campaign.open(options.campaign)
+    closed = options.close if options.open or options.close else None
+    campaign.set(task=options.task, closed=closed, add=options.add_label or (), rename=dict(options.rename or ()))
+    status, labels = _counted(campaign), campaign._settings["labels"]
+    allowed = f", {', '.join(map(str, labels))} and no others" if labels else ""
+    return _answer(
+        options, f"Labels are {campaign.kind}{allowed}.\n{status}", status, kind=campaign.kind, labels=labels
+    )
+
+
 def status(options: argparse.Namespace) -> str:
     """Say where the campaign stands."""
     campaign = Campaign.open(options.campaign) if options.quick else opened(options, verbose=_is_watched())
@@ -268,19 +287,35 @@ def simulate(options: argparse.Namespace) -> str:
 
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
-    if options.guesses and options.history:
-        raise CampaignError("`guesses` and `history` write other tables: one file for each.")
+    if options.guesses + options.history + options.labelled > 1:
+        raise CampaignError("`labelled`, `guesses` and `history` write other tables: one file for each.")
     campaign = opened(options)
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
+    frame = frame[frame[campaign.target].notna()] if options.labelled else frame
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
     write_table(frame, options.output, _dialect(campaign), force=options.force)
     status, n = _counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
+    what = f"the {n:,} rows with a label" if options.labelled else what
     if options.guesses:
         n_others = n - status.n_labels
         what += f", and what the model says of the {n_others:,} others in the columns guess and guess_probability"
     return _answer(options, f"{options.output} holds {what}.", status)
+
+
+def predict(options: argparse.Namespace) -> str:
+    """Write what the model guesses for rows of another file."""
+    keep_inputs(options.output, {"the table of these rows": [options.rows]})
+    campaign = opened(options, verbose=sys.stderr.isatty())
+    frame = _table([options.rows], None, None, campaign.id or "id", *_words(campaign), like=_dialect(campaign))
+    with error_context(options.rows):
+        guesses = campaign.predict(frame)
+    if options.output is None:
+        return _answer(options, guesses.to_string(), **guesses.reset_index().to_dict("list"))
+    frame = frame.assign(**guesses.set_axis(frame.index, axis=0))
+    write_table(frame, options.output, _dialect(campaign), force=options.force)
+    return _answer(options, f"{options.output} holds {len(frame):,} rows, with columns guess and guess_probability.")
 
 
 def backup(options: argparse.Namespace) -> str:
@@ -305,7 +340,7 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     if not paths:
         raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
     if far := [path for path in known if not (options.pool or Path(path).is_relative_to(bare.path.parent))]:
-        warn(f"the table is read from {shown(far)}, as {options.campaign} says.")
+        warn(f"the table is read from {', '.join(map(repr, far))}, as {options.campaign} says.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
     frame = _table(paths, bare.id, bare.target, like=_dialect(bare))
@@ -380,7 +415,7 @@ def labels_of(
     return found[-1], "numbers"
 
 
-def _table(paths: Sequence[str], id: str | None, target: str, *text: str, **given: Dialect) -> pd.DataFrame:
+def _table(paths: Sequence[str], id: str | None, target: str | None, *text: str, **given: Dialect) -> pd.DataFrame:
     """The table in all these files, if it has ids and labels, as texts; what there is to note of it is said."""
     names = [name for name in (id, target) if name is not None]
     files = sorted(file for path in paths for file in _files_of(path))
@@ -432,7 +467,7 @@ def _returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
             f"{Path(path).stem}_labelled.csv."
         )
     given = {"dialect": _asked_for(options), "like": _dialect(campaign)}
-    return _table([path], campaign.id or "id", campaign.target, "skip", **given)
+    return _table([path], campaign.id or "id", campaign.target, "skip", *_words(campaign), **given)
 
 
 def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
@@ -463,6 +498,24 @@ def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:
         warn(f"ids are read as those asked for, {changed[0]}: spreadsheets change such ids. {len(changed)} in all.")
     return found
+
+
+def _warn_of_others(campaign: Campaign, frame: pd.DataFrame) -> None:
+    """Name what else somebody has written into a file of a batch."""
+    id, columns = campaign.id or "id", campaign._settings["columns"]
+    rows = frame.set_index(id)
+    for name in rows.columns.difference([campaign.target, *columns, *RESERVED_IDS], sort=False):
+        if len(cells := rows[name].dropna()):
+            warn(f"column {name!r} is none of the table: {len(cells)} cells are not kept, {shown(cells.tolist(), 1)}.")
+    if set(columns) <= set(frame):
+        now, before = row_hashes(rows[columns], campaign._readings), campaign._store.rows().hashes
+        if others := rows.index[now != before[campaign._rows_of(rows.index.tolist())]].tolist():
+            warn(f"cells are others than in the table, and are not taken, in rows of {shown(others)}.")
+
+
+def _words(campaign: Campaign) -> list[str]:
+    """Columns of texts, which are read to the letter in any file, as in the table."""
+    return [name for name, one in campaign._readings.items() if one.kind in ("category", "text")]
 
 
 def _of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> list[Answer]:

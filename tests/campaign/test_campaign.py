@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -557,3 +558,81 @@ def test_boosting_of_other_libraries_takes_text_labels_and_categories_without_a_
         campaign = opened(tmp_path, frame, model=model)
     guesses = campaign.to_frame(guesses=True)["guess"].dropna()
     assert (guesses == guesses.index.map(says)).mean() > 0.75  # 0.6 are of the commonest class
+
+
+# --- labels in the table, sets of labels, rows beside the table ----------------------------------------
+
+
+def test_labels_that_come_into_the_table_later_are_taken_and_those_against_the_campaign_are_named(tmp_path):
+    campaign, frame = started(tmp_path), table()
+    ids = campaign.ask(20).index.tolist()
+    campaign.tell({id: truth(frame)[id] for id in ids})
+    late = [id for id in frame["customer"] if id not in ids][:30]
+    frame["churn"] = frame["customer"].map({id: truth(frame)[id] for id in [*ids[1:], *late]} | {ids[0]: "perhaps"})
+    with pytest.warns(UserWarning, match="The table has") as said:
+        campaign = opened(tmp_path, frame)
+    lines = [str(one.message) for one in said]
+    assert "has 30 labels new to the campaign, taken now" in lines[0]
+    assert "1 label against the campaign, whose own stay" in lines[1]
+    assert f"'perhaps' for {ids[0]!r}." in lines[1]
+    assert campaign.to_frame()["churn"].dropna().to_dict() == {id: truth(table())[id] for id in [*ids, *late]}
+    campaign.withdraw([ids[0], late[0]])  # now the label of the table counts for one, and stays away for the other
+    with pytest.warns(UserWarning, match="The table has") as said:
+        found = opened(tmp_path, frame).to_frame()["churn"]
+    assert "1 label left out, of rows that were withdrawn or skipped" in str(said[1].message)
+    assert (found[ids[0]], found[late[0]]) == ("perhaps", None)
+
+
+def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_was_told(tmp_path):
+    campaign, other = started(tmp_path), started(tmp_path / "other")
+    for one in (campaign, other):
+        told(one, one.ask(20))
+    yes = counts(campaign).by_label["yes"]
+    campaign.set(rename={"yes": "ja"}, closed=True, add=["perhaps"])
+    assert counts(campaign).by_label["ja"] == yes
+    assert (campaign.history()["label"] == "yes").sum() == (campaign.history()["kind"] == "rename").sum() == yes
+    batch = opened(tmp_path, table()).ask(10)
+    with pytest.raises(CampaignError, match=r"must be one of 'ja', 'no', 'perhaps'\. Got 'yes'"):
+        campaign.tell({batch.index[0]: "yes"})
+    campaign.set(closed=False)
+    with pytest.warns(UserWarning, match="'never' is a label that no row had before"):
+        campaign.tell({batch.index[0]: "never"})
+    other.set(closed=True)
+    assert other.ask(10).index.tolist() == started_again(tmp_path / "third").ask(10).index.tolist()
+    for given in ({}, {"task": "regression", "closed": True}, {"rename": {"nope": "no"}}, {"add": ["x"]}):
+        with pytest.raises(CampaignError, match=r"`set` takes either|`rename` must name|`add` is for a closed set"):
+            campaign.set(**given)
+
+
+def started_again(path):
+    campaign = started(path)
+    told(campaign, campaign.ask(20))
+    return campaign
+
+
+def test_what_labels_are_can_be_changed_there_and_back(tmp_path):
+    campaign = started(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        campaign.tell({id: str(i % 4) for i, id in enumerate(campaign.ask(12).index)})
+    campaign.set(task="regression")
+    assert (campaign.kind, counts(campaign).by_label) == ("numbers", {"least": 0.0, "mean": 1.5, "largest": 3.0})
+    campaign.set(task="classification")
+    assert (campaign.kind, counts(opened(tmp_path, table())).by_label) == ("classes", {0: 3, 1: 3, 2: 3, 3: 3})
+
+
+def test_guesses_for_rows_beside_the_table_are_those_that_the_table_has(tmp_path):
+    campaign, frame = started(tmp_path), table()
+    told(campaign, campaign.ask(20))
+    expected = campaign.to_frame(guesses=True).query("guess.notna()")[["guess", "guess_probability"]]
+    rows = frame[frame["customer"].isin(expected.index)].drop(columns="churn")
+    pd.testing.assert_frame_equal(campaign.predict(rows.astype({"age": str, "plan": "category"})), expected)
+    with pytest.raises(CampaignError, match=r"all columns that the model learns from\. It lacks 'age'"):
+        campaign.predict(rows.drop(columns="age"))
+
+
+def test_a_row_that_must_be_asked_for_and_cannot_is_named_by_its_id(tmp_path):
+    campaign = started(tmp_path)
+    id = campaign.ask(1).index[0]
+    with pytest.raises(CampaignError, match=rf"`must` must name rows without a label .* Got {id!r}"):
+        campaign.ask(3, limits=Limits(must=[int(id)]))

@@ -242,7 +242,7 @@ def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(shell
     np.testing.assert_allclose(found.loc[others, "guess_probability"].astype(float), sure, rtol=1e-12)
     shell("export c.db --history -o h.xlsx")
     assert len(pd.read_excel("h.xlsx")) == 60
-    assert "--guesses and --history" in shell("export c.db --history --guesses -o both.csv", 2).err
+    assert "--labelled, --guesses and --history" in shell("export c.db --history --guesses -o both.csv", 2).err
 
 
 PARTS = [f"pool/p{i}.parquet" for i in range(3)]
@@ -624,3 +624,34 @@ def test_numbers_whose_decimal_mark_nothing_tells_are_refused_and_an_option_tell
         Path("a.csv").write_text(f"id{sep}churn\n{ids[0]}{sep}1.028\n{ids[1]}{sep}980\n")
         assert f"a.csv: '1.028' may be {both}: name the decimal mark" in shell(f"tell {name} a.csv", 2).err
     assert "least: 980, mean: 1004, largest: 1028" in shell("tell d.db a.csv --decimal ,").out
+
+
+def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shell(shell):
+    says, ids = shell.label(30)
+    frame = pd.read_csv("pool.csv", dtype={"id": str})
+    frame["churn"] = frame["id"].map({id: says[id] for id in frame["id"] if id not in ids[:5]})
+    frame[frame["id"] != "x"].to_csv("pool.csv", index=False)
+    assert f"{N - 30} labels new to the campaign" in shell("export c.db -o all.csv --labelled").err
+    assert len(pd.read_csv("all.csv")) == N
+    shell("withdraw c.db " + " ".join(ids[:9]))
+    assert "and no others" in shell("set c.db --rename yes ja --close --add-label maybe").out
+    assert "takes either --task" in shell("set c.db", 2).err
+    frame.drop(columns="churn").head(3).to_csv("new.csv", index=False)
+    assert "3 rows" in shell("predict c.db new.csv -o guessed.csv").out
+    assert set(pd.read_csv("guessed.csv")["guess"]) <= {"ja", "no"}
+    frame.drop(columns="age").to_csv("new.csv", index=False)
+    assert (
+        "new.csv: the table must have all columns that the model learns from. It lacks 'age'"
+        in shell("predict c.db new.csv", 2).err
+    )
+    shell("ask c.db -n 4 -o b.csv")
+    assert "Leave out -n, --must" in shell("ask c.db --again -n 3", 2).err
+    batch = pd.read_csv("b.csv", dtype={"id": str}).assign(churn="no", comment=["odd", None, None, None])
+    batch.to_csv("b.csv", index=False)
+    assert shell("tell c.db b.csv").err.count("\n") == 1  # the comment
+    batch.loc[1, "age"] = 99
+    batch.drop(columns="comment").to_csv("b.csv", index=False)
+    assert (
+        f"cells are others than in the table, and are not taken, in rows of {batch['id'][1]!r}"
+        in shell("tell c.db b.csv").err
+    )

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skactive import StochasticBatchQuery, run_experiment, sample_posterior
+from skactive import StochasticBatchQuery, StoppingReport, run_experiment, sample_posterior
 from skactive.posterior import bootstrap
 from skactive.posterior._wrappers import weight_keyword
 from skactive.query import score_pool
