@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
 import secrets
 import threading
@@ -57,10 +58,16 @@ class CampaignFileError(CampaignError):
 
 def cut(text: str) -> str:
     """A message in which quoted cells, ids and names end after 80 characters; values of parameters are left whole."""
-    return _LONG_QUOTE.sub(r"\1...\2", text)
+    return _LONG_QUOTE.sub(_shortened, text)
 
 
 _LONG_QUOTE = re.compile(r"""(?<![\w=])((['"])(?:\\.|(?!\2)[^\\]){80})(?:\\.|(?!\2)[^\\])++\2(?!\w)""", re.DOTALL)
+
+
+def _shortened(quoted: re.Match[str]) -> str:
+    """Files are left whole: they are to be found."""
+    is_file = os.path.isdir(os.path.dirname(quoted[0][1:-1]))
+    return quoted[0] if is_file else f"{quoted[1]}...{quoted[2]}"
 
 
 def shown(values: Sequence[object], most: int = 5) -> str:
