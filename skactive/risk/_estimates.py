@@ -4,8 +4,9 @@ What is not known of a risk sits in rows that are hardly ever picked, whose pick
 a loss, the estimate and its error are both too small, so that an interval by Student's t misses on one side. Here the
 lower end is the quantile of a gamma law with the estimate's mean and variance; for the upper end one more pick is
 imagined, of the largest weight and the largest loss, with the half weight of a mid-p value (Fay and Kim, 2017). Without
-any loss seen that is the rule of three, weighted. Where it is not known how large a loss can be, there is no upper end:
-the samples whose intervals would miss are those that look harmless.
+any loss seen that is the rule of three, weighted. Where most losses are near the largest possible one, what rows cost
+less than that is estimated, and taken off. Where it is not known how large a loss can be, there is no upper end: the
+samples whose intervals would miss are those that look harmless.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class RiskEstimate:
     Attributes
     ----------
     value : float
-        Unbiased estimate. It can lie outside the range of the loss (an accuracy above 1, for example) and is not
-        clipped, because that would bias it.
+        Of all labels, or of what they cost less than ``largest_loss``, whichever is less by the weights. Both are
+        unbiased, and are not clipped to the range of the loss, because that would bias them.
     standard_error : float
         NaN for a single label; 0 when the whole pool is labelled.
     n_labelled, n_pool : int
@@ -156,7 +157,7 @@ class RiskDifference:
     n_labelled, n_pool : int
     more, less : RiskEstimate
         What the first model loses where it loses more than the second, and what the second loses where it loses more;
-        the value is their difference.
+        the value is their difference. No interval goes beyond that of their limits.
     """
 
     value: float
@@ -183,6 +184,8 @@ class RiskDifference:
         level = level if side == "both" else max(2 * level - 1, 1e-9)
         more, less = ((part.value, *part.interval(level)) for part in (self.more, self.less))
         low, high = difference_ends(more, less, self._correlation())
+        (least, most), (least_off, most_off) = self.more.limits, self.less.limits
+        low, high = max(low, least - most_off), min(high, most - least_off)
         return (-math.inf if side == "upper" else low), (math.inf if side == "lower" else high)
 
     def _correlation(self) -> float:
@@ -210,7 +213,7 @@ def _checked_level(level: Any, side: Any, every_look: Any, n_looks: int) -> floa
 
 
 _OPEN = "No upper end: a row without a label could cost any amount. Give `largest_loss`, the most that a row can cost"
-_WIDE = "Most of the interval allows for rare mistakes that no label has shown"
+_WIDE = "Most of the interval allows for rare rows, unlike those with a label"
 
 
 def _sentence(estimate: RiskEstimate | RiskDifference, sign: str = "") -> str:
@@ -260,6 +263,9 @@ def estimate_risk(
     mean with weights :math:`c_m = \frac{N (N - M)}{(N - m)(N - m + 1)}`. So the squared standard error is
     :math:`\frac{1}{M (M - 1)} \sum_m c_m^2 (a_m - \text{value})^2`.
 
+    As the weights do not add up to M, this is noisy where losses are large. If their mean with these weights is nearer
+    to the largest one, B, than to 0, the value is B less the same estimate of B - L.
+
     Parameters
     ----------
     losses : array-like of shape (n_labelled,)
@@ -270,8 +276,8 @@ def estimate_risk(
     n_pool : int
         Rows before the first pick.
     largest_loss : float, optional
-        The most that a row can cost, where no loss is negative: 1 for an error rate. By default 1 if all losses are 0
-        or 1, else infinity: then intervals have no upper end.
+        The most that a row can cost, where no loss is negative: 1 for an error rate. By default 1 for booleans, else
+        infinity: then intervals have no upper end.
     largest_weight : float, default=1.0
         Behind which a risk could hide that labels have not shown: ``1 / epsilon`` bounds that of a query. Intervals go
         by it, or by the largest that was seen if that is larger.
@@ -308,12 +314,11 @@ def estimate_risk(
     check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
     largest = bound_of(as_array(losses)) if largest_loss is None else _checked_largest(largest_loss, values)
     in_all = largest * (n_pool - len(values)) if len(values) < n_pool else 0.0  # of the rows without a label
-    value, known = float(np.mean(weights * values)), float(values.sum())
+    known = float(values.sum())
     return RiskEstimate(
-        value,
-        _standard_error(values, log_proba, n_pool, value),
-        len(values),
-        int(n_pool),
+        **_value_and_error(values, log_proba, n_pool, _base(values, log_proba, n_pool, largest)),
+        n_labelled=len(values),
+        n_pool=int(n_pool),
         step=max(largest_weight, float(weights.max())) / len(values) if len(values) < n_pool else 0.0,
         largest_loss=largest,
         largest_seen=float(values.max()),
@@ -323,22 +328,48 @@ def estimate_risk(
 
 
 def estimate_difference(
-    losses: tuple[ArrayLike, ArrayLike], log_proba: ArrayLike, n_pool: int, **options: Any
+    losses: tuple[ArrayLike, ArrayLike],
+    log_proba: ArrayLike,
+    n_pool: int,
+    *,
+    largest_loss: float = math.inf,
+    **options: Any,
 ) -> RiskDifference:
     """The risk of one model less that of another, from losses of both on the same rows; options of `estimate_risk`.
 
     ``largest_loss`` is the most that a row can cost either model more than the other.
     """
     difference = np.subtract(*(np.asarray(of_one, dtype=np.float64) for of_one in losses))
-    more, less = (estimate_risk(np.maximum(d, 0), log_proba, n_pool, **options) for d in (difference, -difference))
-    value = more.value - less.value
-    error = _standard_error(difference, np.asarray(log_proba, dtype=np.float64), n_pool, value)
-    return RiskDifference(value, error, len(difference), int(n_pool), more, less)
+    log_proba = check_log_proba(log_proba, n_pool)
+    # both parts from one base, that of the difference, in which the noise of the weights is less
+    base_of_more, base_of_less = (_base(d, log_proba, n_pool, largest_loss) for d in (difference, -difference))
+    more, less = (
+        replace(
+            estimate_risk(part, log_proba, n_pool, largest_loss=largest_loss, **options),
+            **_value_and_error(part, log_proba, n_pool, base),
+        )
+        for part, base in ((np.maximum(difference, 0), base_of_more), (np.maximum(-difference, 0), base_of_less))
+    )
+    found = _value_and_error(difference, log_proba, n_pool, base_of_more - base_of_less)
+    return RiskDifference(**found, n_labelled=len(difference), n_pool=int(n_pool), more=more, less=less)
 
 
 def bound_of(losses: NDArray[Any]) -> float:
-    """The most that a loss can be: errors are 0 or 1, and of other numbers it is not known."""
-    return 1.0 if np.isin(losses, (0, 1)).all() else math.inf
+    """The most that a loss can be: that of an error is 1, and of numbers it is not known, whatever those seen are."""
+    return 1.0 if losses.dtype.kind == "b" else math.inf
+
+
+def _base(losses: Weights, log_proba: Weights, n_pool: int, largest: float) -> float:
+    """What losses are measured from: 0, or the largest one if their weighted mean is nearer to it."""
+    weights = lure_weights(log_proba, n_pool)
+    return largest if weights @ losses > largest / 2 * weights.sum() else 0.0
+
+
+def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> dict[str, Any]:
+    """An estimate of the mean loss from losses less ``base``, and its standard error."""
+    apart = losses - base
+    value = float(np.mean(lure_weights(log_proba, n_pool) * apart))
+    return {"value": base + value, "standard_error": _standard_error(apart, log_proba, n_pool, value)}
 
 
 def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:
@@ -403,7 +434,9 @@ def difference_ends(
     a: tuple[float, float, float], b: tuple[float, float, float], correlation: float
 ) -> tuple[float, float]:
     """Ends of an interval for a difference of two estimates, from (value, low, high) of each (Zou and Donner, 2008)."""
-    (value_a, low_a, high_a), (value_b, low_b, high_b) = a, b
+    (_, low_a, high_a), (_, low_b, high_b) = a, b
+    # an unbiased value may be beyond the limits of its interval
+    value_a, value_b = (min(max(value, low), high) for value, low, high in (a, b))
     value = value_a - value_b
     below, above = (value_a - low_a, high_b - value_b), (high_a - value_a, value_b - low_b)
     return value - _distance(*below, correlation), value + _distance(*above, correlation)

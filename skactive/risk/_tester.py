@@ -206,9 +206,9 @@ class ActiveTester:
         loss : str or callable, default="brier"
             A name in `LOSSES`, or ``loss(estimator, X, y) -> (n_points,)``.
         largest_loss : float, optional
-            The most that a row can cost. By default 1 for "zero_one" and for losses that are all 0 or 1, 2 for "brier",
-            and 36 for "log_loss", the cost of a label that the model does not know. For others it is not known, and an
-            interval has no upper end without it.
+            The most that a row can cost. By default 1 for "zero_one" and for booleans, 2 for "brier", and 36 for
+            "log_loss", the cost of a label that the model does not know. For others it is not known, and an interval
+            has no upper end without it.
         """
         losses, known = self._losses(estimator, loss)
         options = self._options(known if largest_loss is None else largest_loss)

@@ -130,7 +130,7 @@ def test_a_loss_without_a_bound_has_no_upper_end_and_says_why():
 def test_a_largest_loss_is_a_number_that_no_loss_exceeds():
     losses = np.array([0.5, 2.0, 0.1])
     assert of_uniform(losses, 10, largest_loss=3).limits == (pytest.approx(0.26), pytest.approx(2.36))
-    assert "rows. Most of the interval allows for rare mistakes that no label has shown" in str(
+    assert "rows. Most of the interval allows for rare rows, unlike those with a label" in str(
         of_uniform(losses, 1000, largest_loss=36.0)
     )
     for wrong in (1.9, np.full(10, 2.0), -1, math.nan, "much", True):
