@@ -129,11 +129,11 @@ class Accuracy:
         return None if self.classes is None else self.classes["share"].fillna(0.0).idxmax()
 
     def on_rows(self) -> str:
-        """The accuracy, that of naming always the commonest class, and how it was estimated."""
+        """The accuracy, and how it was estimated."""
         first = f"{self.measure} {self._shown(self)} {self._of_which_rows()}"
         if self.n_overall > self.n_rows:
             first += f", {self._shown(self.overall)} of the model on all {self.n_overall:,} rows"
-        return ". ".join(filter(None, (first, self._commonest(), *self._remarks(), self._not_counted())))
+        return ". ".join(filter(None, (first, *self._remarks(), self._not_counted())))
 
     def on_classes(self) -> str:
         """What is found of the rarest classes and what is left, and how well it is guessed."""
@@ -166,13 +166,6 @@ class Accuracy:
         when = "" if self.is_of_table else f" of those there before batch {self.first_batch}"
         return f"of guesses for the {self.n_rows:,} rows without a label{when}"
 
-    def _commonest(self) -> str:
-        if self.classes is None:
-            return ""
-        label = self.commonest
-        where = "without a label" if self.n_overall > self.n_rows else "of the table"
-        return f"{_percent(self.classes['share'][label])} of the rows {where} are {label!r}, the commonest class"
-
     def _remarks(self) -> list[str]:
         label = "1 label" if self.n_labels == 1 else f"{self.n_labels} labels"
         if self.n_groups:
@@ -180,7 +173,10 @@ class Accuracy:
         like = "" if self.weighted else ", as if the rows with a label were like the others"
         remarks = [f"From {label} by out-of-fold predictions{like}"]
         if self.groups is not None:
-            remarks.append(f"Each row is judged by a model without labels of its {self.groups!r}")
+            remarks.append(
+                f"Each row is judged by a model without labels of its {self.groups!r}, as rows of new ones would be: "
+                "where there are labels of it, guesses may be better"
+            )
             if self.n_groups < FEWEST_GROUPS:
                 remarks.append(f"Labels of {FEWEST_GROUPS} groups are the fewest for an interval")
         elif not self.is_told:
@@ -215,11 +211,17 @@ def _count(number: float) -> str:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     counts = [f"{row['labelled']:,.0f}", f"{_count(row['left'])} {_ends(row, 'left', _count)}"]
     names = ("found", "recall", "precision")
-    return [*counts, *("" if math.isnan(row[f"{x}_low"]) else f"{_percent(row[x])} {_ends(row, x)}" for x in names)]
+    return [*counts, *("" if math.isnan(row[f"{x}_low"]) else _part(row, x) for x in names)]
 
 
 def _ends(row: Mapping[str, Any], name: str, show: Callable[[float], str] = _percent) -> str:
     return f"({show(row[f'{name}_low'])} to {show(row[f'{name}_high'])})"
+
+
+def _part(row: Mapping[str, Any], name: str) -> str:
+    """A part of a class with its interval, which stands alone where it is too wide for a value."""
+    is_told = row[f"{name}_high"] - row[f"{name}_low"] <= WIDEST
+    return f"{_percent(row[name])} {_ends(row, name)}" if is_told else _ends(row, name)[1:-1]
 
 
 def _of_class(label: Any, row: Mapping[str, Any]) -> str:
@@ -227,7 +229,7 @@ def _of_class(label: Any, row: Mapping[str, Any]) -> str:
     text = f"{label!r}: {row['labelled']:.0f} labelled, about {_count(row['left'])} left {_ends(row, 'left', _count)}"
     for name in ("recall", "precision"):
         if not math.isnan(row[f"{name}_low"]):
-            text += f", {name} {_percent(row[name])} {_ends(row, name)}"
+            text += f", {name} {_part(row, name)}"
     return text
 
 
@@ -264,6 +266,12 @@ class _Sample:
             return Interval(left, left, left)
         value, low, high = (min(max(end - of_picks.sum(), 0.0), left) for end in self._sum(of_picks))
         return Interval(left - value, left - high, left - low)
+
+    @cached_property
+    def heavy(self) -> float:
+        """The weight of a row behind which a part can hide: not that of a few heavy rows, which are no large part."""
+        weight = np.sort(self.weight[self.picks.pool])[::-1]
+        return float(np.minimum(weight, self.picks.n_sure * weight.cumsum() / len(weight)).max())
 
     def left(self, part: Floats) -> Interval:
         """The sum of a part over the rows of the pool without a label; open picks have it for the upper end only."""
@@ -319,7 +327,7 @@ class _Sample:
         picks, heaviest = self.picks, float(self.weight[self.picks.pool].max())
         risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=self.largest * heaviest)
         # what no pick has met: the rule of three, over all batches
-        risk = replace(risk, step=risk.step and 1 / picks.n_sure)
+        risk = replace(risk, step=risk.step and self.heavy / (heaviest * picks.n_sure))
         return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
 
     def _known(self, part: Floats) -> float:
