@@ -290,12 +290,17 @@ class _Sample:
         return Interval(_ratio(a.value, a.value + b.value), *ends)
 
     def accuracy(self, right: Floats, more: float) -> Interval:
-        """The share of the rows that are right, from the sum of the wrong ones where the number of all is known."""
+        """The share of the rows that are right, from the smaller sum where the number of all is known."""
         wrong, whole = self.left(1 - right), self.whole
         if whole.low < whole.high or whole.value <= 0:  # or no row is left that is known to be like those with a label
             return self.share(right, 1 - right, more)
-        low, high = (1 - min(max(end, 0.0) / whole.value, 1.0) for end in (wrong.high, wrong.low - more))
-        return Interval(float(np.clip(1 - _ratio(wrong.value, self._answered), low, high)), low, high)
+        if (those := self.left(right)).value < wrong.value:  # the noise of the weights is less in it
+            found, low, high = _ratio(those.value, self._answered), those.low, those.high + more
+        else:
+            found = 1 - _ratio(wrong.value, self._answered)
+            low, high = whole.value - wrong.high, whole.value - wrong.low + more
+        low, high = (float(np.clip(end / whole.value, 0, 1)) for end in (low, high))
+        return Interval(float(np.clip(found, low, high)), low, high)
 
     def mean(self, loss: Floats) -> Interval:
         """The mean of a loss without a bound."""
@@ -325,9 +330,14 @@ class _Sample:
 
     def _estimate(self, of_picks: Floats) -> RiskEstimate:
         picks, heaviest = self.picks, float(self.weight[self.picks.pool].max())
-        risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=self.largest * heaviest)
+        # without a bound: the sum of all, and not what it is less than the largest, is compared with other sums
+        risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool)
+        least, n_left = risk.limits[0], picks.n_pool - len(picks.rows)
+        largest = self.largest * heaviest
+        limits = least, least + (largest * n_left / picks.n_pool if n_left else 0.0)
         # what no pick has met: the rule of three, over all batches
-        risk = replace(risk, step=risk.step and self.heavy / (heaviest * picks.n_sure))
+        step = risk.step and self.heavy / (heaviest * picks.n_sure)
+        risk = replace(risk, step=step, largest_loss=largest, limits=limits)
         return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
 
     def _known(self, part: Floats) -> float:
