@@ -173,10 +173,7 @@ class Accuracy:
         like = "" if self.weighted else ", as if the rows with a label were like the others"
         remarks = [f"From {label} by out-of-fold predictions{like}"]
         if self.groups is not None:
-            remarks.append(
-                f"Each row is judged by a model without labels of its {self.groups!r}, as rows of new ones would be: "
-                "where there are labels of it, guesses may be better"
-            )
+            remarks.append(f"Each row is judged by a model without labels of its {self.groups!r}, as of a new one")
             if self.n_groups < FEWEST_GROUPS:
                 remarks.append(f"Labels of {FEWEST_GROUPS} groups are the fewest for an interval")
         elif not self.is_told:
@@ -267,12 +264,6 @@ class _Sample:
         value, low, high = (min(max(end - of_picks.sum(), 0.0), left) for end in self._sum(of_picks))
         return Interval(left - value, left - high, left - low)
 
-    @cached_property
-    def heavy(self) -> float:
-        """The weight of a row behind which a part can hide: not that of a few heavy rows, which are no large part."""
-        weight = np.sort(self.weight[self.picks.pool])[::-1]
-        return float(np.minimum(weight, self.picks.n_sure * weight.cumsum() / len(weight)).max())
-
     def left(self, part: Floats) -> Interval:
         """The sum of a part over the rows of the pool without a label; open picks have it for the upper end only."""
         of_picks, known = self._of_picks(part), self._known(part)
@@ -294,12 +285,10 @@ class _Sample:
         wrong, whole = self.left(1 - right), self.whole
         if whole.low < whole.high or whole.value <= 0:  # or no row is left that is known to be like those with a label
             return self.share(right, 1 - right, more)
+        found, low, high = 1 - _ratio(wrong.value, self._answered), whole.low - wrong.high, whole.low - wrong.low
         if (those := self.left(right)).value < wrong.value:  # the noise of the weights is less in it
-            found, low, high = _ratio(those.value, self._answered), those.low, those.high + more
-        else:
-            found = 1 - _ratio(wrong.value, self._answered)
-            low, high = whole.value - wrong.high, whole.value - wrong.low + more
-        low, high = (float(np.clip(end / whole.value, 0, 1)) for end in (low, high))
+            found, low, high = _ratio(those.value, self._answered), those.low, those.high
+        low, high = (float(np.clip(end / whole.value, 0, 1)) for end in (low, high + more))
         return Interval(float(np.clip(found, low, high)), low, high)
 
     def mean(self, loss: Floats) -> Interval:
@@ -336,8 +325,7 @@ class _Sample:
         largest = self.largest * heaviest
         limits = least, least + (largest * n_left / picks.n_pool if n_left else 0.0)
         # what no pick has met: the rule of three, over all batches
-        step = risk.step and self.heavy / (heaviest * picks.n_sure)
-        risk = replace(risk, step=step, largest_loss=largest, limits=limits)
+        risk = replace(risk, step=risk.step and 1 / picks.n_sure, largest_loss=largest, limits=limits)
         return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
 
     def _known(self, part: Floats) -> float:

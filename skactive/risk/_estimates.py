@@ -72,9 +72,6 @@ class RiskEstimate:
     >>> from skactive.risk import RiskEstimate
     >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000, largest_loss=1))
     0.125 (standard error 0.02; 95 % interval 0.0889 to 0.167), from 60 labels, for a pool of 1000 rows
-    >>> nothing_seen = RiskEstimate(0, 0, n_labelled=60, n_pool=1000, step=1 / 60, largest_loss=1, limits=(0, 0.94))
-    >>> [round(end, 3) for end in nothing_seen.interval()]  # the rule of three
-    [0, 0.05]
     """
 
     value: float
@@ -341,17 +338,14 @@ def estimate_difference(
     """
     difference = np.subtract(*(np.asarray(of_one, dtype=np.float64) for of_one in losses))
     log_proba = check_log_proba(log_proba, n_pool)
-    # both parts from one base, that of the difference, in which the noise of the weights is less
-    base_of_more, base_of_less = (_base(d, log_proba, n_pool, largest_loss) for d in (difference, -difference))
-    more, less = (
-        replace(
-            estimate_risk(part, log_proba, n_pool, largest_loss=largest_loss, **options),
-            **_value_and_error(part, log_proba, n_pool, base),
-        )
-        for part, base in ((np.maximum(difference, 0), base_of_more), (np.maximum(-difference, 0), base_of_less))
-    )
-    found = _value_and_error(difference, log_proba, n_pool, base_of_more - base_of_less)
-    return RiskDifference(**found, n_labelled=len(difference), n_pool=int(n_pool), more=more, less=less)
+    parts, bases = [], []
+    for d in (difference, -difference):  # each part from the base of the difference, of which they are part
+        part = np.maximum(d, 0)
+        bases.append(_base(d, log_proba, n_pool, largest_loss))
+        found = estimate_risk(part, log_proba, n_pool, largest_loss=largest_loss, **options)
+        parts.append(replace(found, **_value_and_error(part, log_proba, n_pool, bases[-1])))
+    of_both = _value_and_error(difference, log_proba, n_pool, bases[0] - bases[1])
+    return RiskDifference(**of_both, n_labelled=len(difference), n_pool=int(n_pool), more=parts[0], less=parts[1])
 
 
 def bound_of(losses: NDArray[Any]) -> float:

@@ -13,18 +13,8 @@ from .. import _containers as containers
 from .._utils import html
 from .._utils.randomness import check_random_state
 from .._utils.types import Auto, LossName, StoppingMeasure, Verdict
-from .._utils.validation import (
-    ParameterError,
-    Rule,
-    Rules,
-    check_parameters,
-    integer,
-    number,
-    one_of,
-    task,
-    warn,
-    whole_fit,
-)
+from .._utils.validation import ParameterError, Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
+from .._utils.validation.rules import warn
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ..risk._estimates import looked_at
 from ._evidence import MEASURES, MOST_BATCHES, Gains, Known, Snapshot, Taught, Tested, Trust, scoring_for

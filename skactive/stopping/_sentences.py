@@ -58,11 +58,8 @@ def on_rows(report: Any) -> str:
     n_looked = len(report._past[-1].predictions)
     if not report.gains or report.one_class or report.n_rows >= _HARDLY_ANY * n_looked:
         return ""
-    return (
-        f"Only {report.n_rows} of {n_looked} rows without a label differ from all with one, so that there is little to "
-        "compare predictions on. Set a number of labels at which to stop."
-        f"{'' if report.tested else ' Pass `test=` (labelled test rows) to measure the gain.'}"
-    )
+    few = f"Only {report.n_rows} of {n_looked} rows without a label differ from all with one, on which little is seen."
+    return f"{few} Set a number of labels at which to stop. Pass `test=` (labelled test rows) to measure the gain."
 
 
 def _on_trust(report: Any) -> str:
@@ -120,10 +117,9 @@ def _on_test(report: Any) -> str:
     if report.scoring == "log_loss" or report.commonest is None:
         return f"On {report.tested.n_labelled} test labels the loss fell by {report.tested.value:.2g} over these."
     low, high = (100 * end for end in report._tested_ends(report.tested))
-    return (
-        f"On {report.tested.n_labelled} test labels these brought {100 * report.tested.value:+.2g} points of accuracy "
-        f"(95 % interval, {_for_looks(report, report.tested.more)}, {low:+.2g} to {high:+.2g})."
-    )
+    brought = f"these brought {100 * report.tested.value:+.2g} points of accuracy"
+    ends = f"95 % interval, {_for_looks(report, report.tested.more)}, {low:+.2g} to {high:+.2g}"
+    return f"On {report.tested.n_labelled} test labels {brought} ({ends})."
 
 
 def _on_predictions(report: Any) -> str:
