@@ -148,12 +148,10 @@ class BADGEQuery(BatchQuery):
         check_classifier(model, "BADGE")
         represent = in_batches(represent_by(model, self.embedding), self.predict_batch_size)
         with probabilities_of(model):
-            sizes: dict[str, Any] = {
-                "chunk_size": self.chunk_size,
-                "batch_size": getattr(represent, "batch_size", None),
-            }
+            batch_size = getattr(represent, "batch_size", None)
             kept = Kept(pool.with_pending(), lambda X: with_a_layer(*represent(X)), model)
-            probabilities, embeddings = kept.fill(pool.with_pending(), verbose=self.verbose, **sizes).all()
+            kept.fill(pool.with_pending(), chunk_size=self.chunk_size, batch_size=batch_size, verbose=self.verbose)
+            probabilities, embeddings = kept.all()
             points = point_set(pool, *_factors(probabilities, embeddings))
         scores = np.sqrt(points.squared_norms[: len(pool)])
         return Batch(_seed(points, pool.allowance(k), rngs.batch), scores)

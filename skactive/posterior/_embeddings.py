@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -85,7 +86,8 @@ def predictions_by(estimator: Any) -> PredictDraws:
     """A classifier's own probabilities as a single draw; a net is evaluated in blocks of rows, as for draws."""
     if not has_embeddings(estimator):
         return prediction_as_draw(estimator)
-    return OwnPredictions(represent_by(estimator), after=lambda both: both[0][np.newaxis])
+    both = Composed(represent_by(estimator), after=lambda both: (both[0][np.newaxis], both[1]))
+    return OwnPredictions(both, after=operator.itemgetter(0))
 
 
 def has_embeddings(estimator: Any) -> bool:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,9 +113,8 @@ class PoolDraws:
 
     def both(self, X: Any, n_rows: int) -> tuple[Any, Any]:
         """Draws of some rows, and the embeddings that a model's own predictions come with; None beside other draws."""
-        own = self.predict if isinstance(self.predict, OwnPredictions) else None
-        probabilities, embeddings = (None, None) if own is None else own.function(X)
-        draws = self.predict(X) if probabilities is None else probabilities[np.newaxis]
+        is_own = isinstance(self.predict, OwnPredictions)
+        draws, embeddings = self.predict.function(X) if is_own else (self.predict(X), None)  # type: ignore[attr-defined]
         shape = (self.shape[0], n_rows, *self.shape[2:])
         if tuple(draws.shape) != shape:
             raise ValueError(
@@ -306,7 +305,8 @@ def embeddings_of(
     embed = in_batches(embed_by(model, embedding), predict_batch_size)
     batch_size = getattr(embed, "batch_size", None)
     kept = Kept(pool, lambda X: (check_ran_a_layer(embed(X)),), model)
-    return kept.fill(pool, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose).all()[0]
+    kept.fill(pool, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose)
+    return kept.all()[0]
 
 
 def as_numbers(embeddings: Any, parameter: str = "embedding") -> Any:
@@ -332,10 +332,7 @@ def check_ran_a_layer(embeddings: Any) -> Any:
 
 
 class Kept:
-    """What a function of rows gives for all candidates: arrays (n_candidates, n_columns), filled chunk by chunk.
-
-    None if they take more than ``most`` numbers: dense ones for more than `most_rows`; sparse ones are counted.
-    """
+    """Arrays (n_candidates, n_columns) that a function of rows gives; none if they take more than ``most`` numbers."""
 
     def __init__(self, pool: Pool, function: Any, model: Any, what: str = "embedding", most: float = math.inf) -> None:
         self._function, self._doing, self._n_left = function, {"space": "placing"}.get(what, what), most
@@ -344,17 +341,16 @@ class Kept:
             of_first = function(first)
             self._parts = [_Kept(part, first, pool, what) for part in of_first]
             n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
-        n_columns = sum(part.n_columns for part in self._parts)
+        n_columns = sum(part.n_columns for part in self._parts)  # sparse arrays are counted as they come
         self.n_values, self.most_rows = n_columns + n_beside, most / n_columns
         if any(map(sparse.issparse, of_first)):  # dask would send them all before they are counted
             self.most_rows = 0.0 if most < math.inf and containers.is_mapped(pool.X) else math.inf
 
-    def fill(self, pool: Pool, start: int = 0, **sizes: Any) -> Self:
+    def fill(self, pool: Pool, start: int = 0, **sizes: Any) -> None:
         """Add the arrays of a pool, whose candidates are from ``start`` on, by a pass of their own."""
         for rows, chunk in pool.chunks(self.n_values, self._doing, **sizes):
             with failure_explained(f"{self._doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
                 self.add(slice(start + rows.start, start + rows.stop), self._function(chunk))
-        return self
 
     def add(self, rows: slice, arrays: Sequence[Any] | None) -> None:
         # An entry of a sparse array takes 12 bytes, where a number of a dense one takes 8 or less.
@@ -426,9 +422,7 @@ class Arrays(NamedTuple):
 class Places(Kept):
     """Where the candidates of a pool lie, and the rows in flight behind them; ``draws`` are those of their scores."""
 
-    def __init__(
-        self, pool: Pool, model: Any, draws: PoolDraws | None, space: Any, arrays: Arrays, most: float = math.inf
-    ) -> None:
+    def __init__(self, pool: Pool, model: Any, draws: Any, space: Any, arrays: Arrays, most: float = math.inf) -> None:
         self._pool, self._model, self._space, self.arrays = pool, model, space, arrays
 
         def of_rows(X: Any) -> tuple[Any, ...]:
@@ -452,18 +446,16 @@ class Places(Kept):
         return point_set(self._pool, *map(Residuals, before), Vectors(last, name, centred=not before))
 
 
-def places_for(
-    query: Any, pool: Pool, learner: Any, draws: PoolDraws | None, rng: np.random.Generator
-) -> Places | None:
+def places_for(query: Any, pool: Pool, learner: Any, draws: PoolDraws | None, rng: Any) -> Places | None:
     """Places by a query's parameters; None for a ``diversity`` of 0, or "auto" if they are not at hand, or too many."""
     model, space, is_auto = model_of(learner), query.space, query.diversity == "auto"
     sampler = look_up("sampler", query.sampler, SAMPLERS)
     has_weights = hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and 0 < query.beta < math.inf
     if query.diversity == 0 or (is_auto and not has_weights):
         return None
-    if not is_auto and (draws is None or draws.n_draws == 1) and is_drawn(model, space):
-        predict = draws_of(pool, learner, rng, **options_of(query)).predict
-        space = Composed(predict, after=_in_a_line)
+    by_features = callable(space) or space == "gradients" or leaves_by(model) is not None or has_embeddings(model)
+    if not (is_auto or by_features) and (draws is None or draws.n_draws == 1) and has_source(innermost(model)):
+        space = Composed(draws_of(pool, learner, rng, **options_of(query)).predict, after=_in_a_line)
     arrays = _arrays_by(model, draws, space, query.predict_batch_size)
     if not is_auto:
         return Places(pool, model, draws, space, arrays)
@@ -476,18 +468,21 @@ def places_for(
     return places if pool.is_open or len(pool) <= places.most_rows else None
 
 
+def points_alone(query: Any, pool: Pool, learner: Any, rng: np.random.Generator) -> PointSet | None:
+    """The candidates as points, where scores are made elsewhere."""
+    draws = None
+    if query.diversity == "auto" and query.posterior == "auto" and has_own_predictions(model_of(learner)):
+        draws = draws_of(pool, learner, rng, one_draw=True, **options_of(query))
+    places = places_for(query, pool, learner, draws, rng)
+    return None if places is None else places.points(alone=True, chunk_size=query.chunk_size, verbose=query.verbose)
+
+
 def point_set(pool: Pool, *factors: Factor) -> PointSet:
     """Candidates, and after them the rows in flight, as points; an error names the row of the pool."""
     try:
         return PointSet(*factors)
     except PointError as error:
         raise error.of_rows(pool.with_pending().rows) from None
-
-
-def is_drawn(model: Any, space: str | Callable[..., Any]) -> bool:
-    """Whether draws are the space, as the model has any, and neither embeddings nor leaves."""
-    by_features = callable(space) or space == "gradients"
-    return not by_features and has_source(innermost(model)) and leaves_by(model) is None and not has_embeddings(model)
 
 
 def _arrays_by(model: Any, draws: PoolDraws | None, space: Any, batch_size: int | None = None) -> Arrays:

@@ -89,10 +89,7 @@ def score_groups(
 
 
 def _columns(groups: Sequence[Group], places: Any, most_rows: float, rows: slice, chunk: Any) -> tuple[Values, Any]:
-    """All scores of a chunk, one below the other, and the arrays of its places, in which ``most_rows`` may have any.
-
-    ``rows`` says where the chunk is among the candidates.
-    """
+    """All scores of a chunk, ``rows`` of the candidates, one below the other; and its places, up to ``most_rows``."""
     model = next((draws.model for draws, _ in groups if draws is not None), None)
     of_places = places.of if places and rows.stop <= most_rows else None
     with explained("Scoring", rows, model):

@@ -33,7 +33,7 @@ from ..samplers._distances import PointSet
 from ..samplers._law import check_has_law, draw_batch
 from ..scores import SCORES
 from ._base import Batch, BatchQuery, Streams
-from ._draws import SPACE_RULES, draws_of, has_own_predictions, options_of, places_for
+from ._draws import SPACE_RULES, options_of, places_for, points_alone
 from ._limits import Limits
 from ._pool import Pool, model_of, pool_for
 from ._scoring import (
@@ -70,10 +70,6 @@ class ScoringQuery(BatchQuery):
     @abstractmethod
     def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PointSet | None]:
         """Scores of the candidates, (n_candidates,); and these, with the rows in flight behind them, as points."""
-
-    def points(self, learner: Any, pool: Pool, rng: np.random.Generator) -> PointSet | None:
-        """The candidates as points, where scores are made elsewhere; None without a ``diversity``."""
-        return None
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether there is room for what is kept of each row: "auto" gives up where there is not."""
@@ -161,7 +157,8 @@ class ScoringQuery(BatchQuery):
         of_candidates = values.copy() if pool.rows is None else values[pool.rows]
 
         def choose(k: int, rngs: Streams) -> Batch:
-            points = None if estimator is None or X_pool is None else self.points(estimator, pool, rngs.draws)
+            is_alone = estimator is None or X_pool is None or self.diversity == 0
+            points = None if is_alone else points_alone(self, pool, estimator, rngs.draws)
             return self._sample(of_candidates, pool, k, rngs.batch, points)
 
         return self._report(pool, self._batch_of(pool, n_instances, choose))[0].copy()
@@ -335,14 +332,6 @@ class StochasticBatchQuery(ScoringQuery):
         places = places_for(self, pool, learner, groups[0][0], rng)
         scores = score_groups(pool, groups, self.chunk_size, self.verbose, places)[0]
         return scores, None if places is None else places.points(chunk_size=self.chunk_size)
-
-    def points(self, learner: Any, pool: Pool, rng: np.random.Generator) -> PointSet | None:
-        """The candidates as points, where scores are made elsewhere; None where ``diversity`` is 0."""
-        draws = None
-        if self.diversity == "auto" and self.posterior == "auto" and has_own_predictions(model_of(learner)):
-            draws = draws_of(pool, learner, rng, one_draw=True, **options_of(self))
-        places = places_for(self, pool, learner, draws, rng)
-        return None if places is None else places.points(alone=True, chunk_size=self.chunk_size, verbose=self.verbose)
 
 
 def _score_for(model: Any, score: Any) -> Any:

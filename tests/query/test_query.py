@@ -163,16 +163,6 @@ def test_a_parameter_of_the_query_is_no_keyword_of_select_and_one_of_a_call():
     assert len(q(FOREST, POOL, 3, beta=2)) == 3
 
 
-# --- how far a batch prefers rows of large scores
-
-
-def test_the_concentration_of_a_batch_is_its_mean_score_over_that_of_the_pool():
-    values = np.linspace(1, 1.5, len(POOL))
-    q = StochasticBatchQuery(lambda learner, rows: values[: len(rows)], beta=0.01, random_state=0)
-    q.select(FOREST, POOL, 5)
-    assert q.concentration_ == pytest.approx(q.scores_[q.indices_].mean() / values.mean())
-
-
 # --- draws that are no functions
 
 
