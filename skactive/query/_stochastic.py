@@ -212,7 +212,7 @@ class StochasticBatchQuery(ScoringQuery):
         `skactive.samplers.repulsive`. 0 is the sampler alone. "auto" is 2 where distances come with the scores: of
         linear models, nets whose score is made of ``predict_proba``, forests that predict numbers, and models whose
         space is draws, if the score is made of several. Else it is 0: without weights to change ("topk", "uniform"),
-        if distances would take more than 256 MiB, in an `ActiveTester`, and for all other models.
+        if distances would take more than 256 MiB, in an `ActiveTester` or a campaign, and for all others.
     space : {"auto", "embeddings", "gradients"} or callable, default="auto"
         Where these distances are. "embeddings", which "auto" takes: between what enters the last layer of a net,
         features of a linear model (of a mixture, ``VotingClassifier``, those of its first linear member) as its last
@@ -308,8 +308,7 @@ class StochasticBatchQuery(ScoringQuery):
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""
         super().check_parameters()
-        is_topk = look_up("sampler", self.sampler, SAMPLERS) is SAMPLERS["topk"]
-        if is_topk and self.diversity not in ("auto", 0):
+        if self.diversity not in ("auto", 0) and look_up("sampler", self.sampler, SAMPLERS) is SAMPLERS["topk"]:
             raise ParameterError(
                 '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
                 'nothing to choose: use "power" with a large `beta`, 16 say.'

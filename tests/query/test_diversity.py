@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 
@@ -9,7 +10,6 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pyarrow.dataset
-import pyarrow.parquet
 import pytest
 import reference
 import torch
@@ -105,11 +105,7 @@ MAKE = {
     "logistic regression": lambda: LogisticRegression().fit(X_TRAIN, LABELS),
     "perceptron": lambda: MLPClassifier((6,), max_iter=20, tol=1.0, random_state=0).fit(X_TRAIN, LABELS),
     "mixture": lambda: VotingClassifier(
-        [
-            (k, make_pipeline(StandardScaler(), m))
-            for k, m in (("f", make_estimator("forest")), ("l", LogisticRegression()))
-        ],
-        voting="soft",
+        [("f", make_estimator("pipeline")), ("l", MAKE["scaled logistic regression"]())], voting="soft"
     ).fit(X_TRAIN, LABELS),
     "Bayesian ridge": lambda: BayesianRidge().fit(X_TRAIN, Y_TRAIN),
     "regression forest": lambda: RandomForestRegressor(8, random_state=0).fit(X_TRAIN, Y_TRAIN),
@@ -358,15 +354,10 @@ def test_a_batch_does_not_depend_on_the_chunks(kind, space, models):
 
 # --- the default
 
-NUMBER_OF = dict.fromkeys(
-    ("logistic regression", "scaled logistic regression", "perceptron", "dropout net", "skorch"), 2.0
-)
-NUMBER_OF |= dict.fromkeys(("mixture", "Bayesian ridge", "regression forest", "process"), 2.0)
+default = functools.partial(StochasticBatchQuery, random_state=0)
+NUMBER_OF = dict.fromkeys(("scaled logistic regression", "perceptron", "dropout net", "skorch", "mixture"), 2.0)
+NUMBER_OF |= dict.fromkeys(("logistic regression", "Bayesian ridge", "regression forest", "process"), 2.0)
 NUMBER_OF |= dict.fromkeys(("forest", "hist gradient boosting", "naive bayes", "calibrated", "committee"), 0.0)
-
-
-def default(**parameters):
-    return StochasticBatchQuery(**{"random_state": 0, **parameters})
 
 
 @pytest.mark.parametrize("kind", NUMBER_OF)
@@ -377,38 +368,31 @@ def test_auto_is_the_number_that_it_says_whatever_the_chunks_and_whoever_makes_t
     np.testing.assert_array_equal(query.select(model, X_POOL, 8), expected)
     np.testing.assert_array_equal(query.log_proba_, named.log_proba_)
     assert query.diversity_ == NUMBER_OF[kind]
-    scores = query.scores_
-    query.select_scored(scores, 8)
-    assert query.diversity_ == 0
-    again = default().select_scored(scores, 8, estimator=model, X_pool=X_POOL)
+    again = default().select_scored(query.scores_, 8, estimator=model, X_pool=X_POOL)
     assert kind == "process" or again.tolist() == expected.tolist()  # its draws are made for scores alone
-
-
-def parquet(rows, folder):
-    pyarrow.parquet.write_table(pyarrow.table(pd.DataFrame(rows)), folder / "rows.parquet", row_group_size=13)
-    return pyarrow.dataset.dataset(str(folder))
+    query.select_scored(query.scores_, 8)
+    assert query.diversity_ == 0
 
 
 HELD = {
-    "Parquet": parquet,
-    "blocks that come once": lambda rows, folder: blocks(part for part in np.array_split(rows, 4)),
-    "dask": lambda rows, folder: da.from_array(rows, chunks=(11, 2)),
-    "dask of unknown lengths": lambda rows, folder: da.from_array(rows, chunks=(11, 4))[da.ones(N, chunks=11) > 0],
-    "sparse": lambda rows, folder: sparse.csr_array(rows),
-    "blocks of sparse rows": lambda rows, folder: blocks([sparse.csr_array(part) for part in np.array_split(rows, 4)]),
+    "dataset of Arrow": lambda rows: pyarrow.dataset.dataset(pyarrow.table(pd.DataFrame(rows))),
+    "blocks that come once": lambda rows: blocks(part for part in np.array_split(rows, 4)),
+    "dask": lambda rows: da.from_array(rows, chunks=(11, 2)),
+    "dask of unknown lengths": lambda rows: da.from_array(rows, chunks=(11, 4))[da.ones(N, chunks=11) > 0],
+    "sparse": lambda rows: sparse.csr_array(rows),
+    "blocks of sparse rows": lambda rows: blocks([sparse.csr_array(part) for part in np.array_split(rows, 4)]),
 }
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize(("too_many", "number"), [(0, 2), (1, 0)])
-def test_a_container_changes_neither_the_batch_nor_what_is_too_much(
-    held, too_many, number, models, tmp_path, monkeypatch
-):
-    n_numbers = 1.5 * np.count_nonzero(X_POOL) if "sparse" in held else X_POOL.size
+def test_a_container_decides_neither_batch_nor_room(held, too_many, number, models, monkeypatch):
+    kind, n_numbers = ("dropout net", 8 * N) if "dask" in held else ("logistic regression", 4 * N)
+    n_numbers = 1.5 * np.count_nonzero(X_POOL) if "sparse" in held else n_numbers
     monkeypatch.setattr("skactive.query._draws._MOST_AT_HAND", n_numbers - too_many)
-    query, model = default(chunk_size=8), models("logistic regression")
-    found = query.select(model, HELD[held](X_POOL, tmp_path), 6)
+    query, model = default(chunk_size=8), models(kind)
+    found = query.select(model, HELD[held](X_POOL), 6)
     assert query.diversity_ == number
     np.testing.assert_array_equal(found, default(diversity=number).select(model, X_POOL, 6))
 

@@ -264,8 +264,8 @@ def test_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
             return super().predict_proba(X)
 
     model = Counted(max_iter=500).fit(LABELLED, y[:100])
-    ours = query(posterior="bootstrap", n_draws=2, diversity=0)
-    ours.select(model, POOL, 3, X_training=LABELLED, y_training=y[:100])
+    ours = {"posterior": "bootstrap", "n_draws": 2, "diversity": 0}
+    query(**ours).select(model, POOL, 3, X_training=LABELLED, y_training=y[:100])
     assert calls == [1, 1, 600, 600]
 
 
