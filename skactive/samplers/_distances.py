@@ -59,8 +59,8 @@ class Factor(ABC):
         return x_mD @ y_cD.T
 
     def squares(self, x_mD: Tensor) -> Tensor:
-        """Inner products of rows with themselves, (m,)."""
-        return x_mD.square().sum(1)
+        """Inner products of rows, a copy that is overwritten, with themselves, (m,)."""
+        return x_mD.square_().sum(1)
 
     def check_range(self, blocks: Iterable[slice]) -> None:
         """Check all numbers, because squared norms under- or overflowed, or are not finite."""
