@@ -389,6 +389,7 @@ def query_of_batch(query: Any, seed: int, number: int, verbose: int = 0) -> Any:
     twin = clone(query)
     drawn = int(check_random_state([seed, 1, number]).integers(2**31 - 1))
     ours = {"random_state": drawn, **({"verbose": verbose} if verbose else {})}
+    ours |= {"diversity": 0} if getattr(query, "diversity", 0) == "auto" else {}  # intervals of accuracy were wider
     twin.set_params(**{name: value for name, value in ours.items() if name in twin.get_params(deep=False)})
     return twin
 

@@ -122,8 +122,8 @@ class Campaign(CampaignBase):
             By name: with preprocessing for texts, categories, dates and gaps (skrub's, where it is installed). An
             estimator gets the columns as they are, without id and target. It is handed in again at `open`.
         query : query, optional
-            By default ``StochasticBatchQuery(epsilon=0.1)``: one in ten rows is picked uniformly, by which accuracy can
-            be estimated. Its ``random_state`` is replaced by seeds of the campaign.
+            By default ``StochasticBatchQuery(epsilon=0.1, diversity=0)``: one in ten rows is picked uniformly, by which
+            accuracy can be estimated. Its ``random_state`` is replaced by seeds of the campaign.
         task : {"auto", "classification", "regression"}, default="auto"
             "auto": regression if labels are numbers, and some are no whole ones, there are more than twenty different
             ones, or most of twenty or more differ. Without labels in the table, the first that are told decide.
@@ -156,7 +156,7 @@ class Campaign(CampaignBase):
             )
         closed = None if labels is None else allowed_labels(labels, kind or "classes")
         came = Vocabulary(kind or "classes", closed, set()).labels(table.labels)
-        query = StochasticBatchQuery(epsilon=ONE_IN_TEN) if query is None else query
+        query = StochasticBatchQuery(epsilon=ONE_IN_TEN, diversity=0.0) if query is None else query
         features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
         readings = readings_of(features, table.decimal)
         settings = {

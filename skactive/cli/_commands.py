@@ -107,7 +107,6 @@ def ask(options: argparse.Namespace) -> str:
 
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
     """A batch; its rows are put back if they cannot be written."""
-    warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy is an option of `start` only
     if output is not None:  # what is wrong with any batch is told before there is one
         for path in _contents(campaign, campaign._table().head(0), None, output):
             check_target(path, options.force)
