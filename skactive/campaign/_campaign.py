@@ -17,7 +17,7 @@ from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
 from ._columns import described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
-from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
+from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
 from ._table import Table, check_by_row, listed_ids, row_hashes
@@ -94,7 +94,7 @@ class Campaign(CampaignBase):
         *,
         target: str,
         id: str | None = None,
-        model: ModelName | Estimator = "forest",
+        model: ModelName | Estimator = "auto",
         query: Query | None = None,
         task: Task = "auto",
         labels: Sequence[Any] | None = None,
@@ -118,9 +118,10 @@ class Campaign(CampaignBase):
             The column of labels: texts, booleans or numbers, with gaps, or nothing but gaps.
         id : str, optional
             The column, or the name of the index, with an id for each row: texts or whole numbers. By default the index.
-        model : {"forest", "logistic", "boosting", "net"} or estimator, default="forest"
-            By name: with preprocessing for texts, categories, dates and gaps (skrub's, where it is installed). An
-            estimator gets the columns as they are, without id and target. It is handed in again at `open`.
+        model : {"auto", "forest", "logistic", "boosting", "net"} or estimator, default="auto"
+            By name: with preprocessing for texts, categories, dates and gaps (skrub's, where it is installed). "auto"
+            is the mean of the probabilities of "forest" and "logistic"; of numbers, "forest". An estimator gets the
+            columns as they are, without id and target. It is handed in again at `open`.
         query : query, optional
             By default ``StochasticBatchQuery(epsilon=0.1)``: one in ten rows is picked uniformly, by which accuracy can
             be estimated. Its ``random_state`` is replaced by seeds of the campaign.
@@ -131,7 +132,7 @@ class Campaign(CampaignBase):
             All allowed labels; others are refused. By default any.
         rule : {"latest", "majority", "open"}, default="latest"
             Which label counts if annotators disagree: the last, that of the majority (none in a tie), or none.
-        first : {"auto", "uniform", "kmeans++", "typical"}, default="auto"
+        first : {"auto", "uniform", "typical"}, default="auto"
             How rows are chosen without labels of two classes. "auto" is "typical" if ``labels`` are more than two,
             where a study found it better, else "uniform", whose probabilities are known, so that the first labels count
             for the accuracy.
@@ -332,7 +333,8 @@ class Campaign(CampaignBase):
         judged = self._accuracy(state) if (accuracy or report) and can_fit else None
         told = judged_by(self._report(state, **options), judged) if report and can_fit else None
         shown = judged if accuracy else None
-        return status_of(state, batches, self._named_ids(), self.kind, accuracy=shown, report=told)
+        model = in_words(self._settings["model"], self.kind) if judged or told else ""
+        return status_of(state, batches, self._named_ids(), self.kind, model=model, accuracy=shown, report=told)
 
     @each_warning_once()
     def model(self) -> Any:
