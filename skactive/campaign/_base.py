@@ -60,7 +60,7 @@ class CampaignBase:
         **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
         "rule": one_of(RULES),
-        "first": one_of(("auto", *FIRST)),
+        "first": one_of(FIRST),
         "changes": one_of(get_args(Changes)),
         "labels": Rule(lambda v: hasattr(v, "__len__") and len(v) > 0 and not isinstance(v, str), "a list").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),

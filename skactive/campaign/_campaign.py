@@ -99,7 +99,7 @@ class Campaign(CampaignBase):
         task: Task = "auto",
         labels: Sequence[Any] | None = None,
         rule: DisputeRule = "latest",
-        first: FirstRows | Auto = "auto",
+        first: FirstRows = "uniform",
         groups: str | None = None,
         weight: str | None = None,
         random_state: int | None = None,
@@ -132,10 +132,9 @@ class Campaign(CampaignBase):
             All allowed labels; others are refused. By default any.
         rule : {"latest", "majority", "open"}, default="latest"
             Which label counts if annotators disagree: the last, that of the majority (none in a tie), or none.
-        first : {"auto", "uniform", "typical"}, default="auto"
-            How rows are chosen without labels of two classes. "auto" is "typical" if ``labels`` are more than two,
-            where a study found it better, else "uniform", whose probabilities are known, so that the first labels count
-            for the accuracy.
+        first : {"uniform", "typical"}, default="uniform"
+            How rows are chosen without labels of two classes. With "uniform" their probabilities are known, and the
+            first labels count for the accuracy; "typical" rows teach more where there are more than two classes.
         groups : str, optional
             A column whose values belong together, such as patients or sites: the accuracy is judged by models that have
             seen no label of the row's group, and its interval allows for errors that come together. No feature.
@@ -170,7 +169,7 @@ class Campaign(CampaignBase):
             "rule": rule,
             "groups": groups,
             "weight": weight,
-            "first": ("typical" if len(closed or ()) > 2 else "uniform") if first == "auto" else first,
+            "first": first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
             "query": query_settings(query, kind or "classes"),

@@ -185,7 +185,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
         "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
         "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
-        "--first": _one_of("auto uniform typical", "how rows are chosen without a model"),
+        "--first": _one_of("uniform typical", "how rows are chosen without a model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
         "--force": _flag("begin anew where the file of a campaign exists"),
     },

@@ -221,6 +221,7 @@ def status(options: argparse.Namespace) -> str:
         found,
         by_label={str(label): n for label, n in found.by_label.items()},
         out=found.out.index.tolist(),
+        model=found.model or None,
         accuracy=None if found.accuracy is None else _finite(found.accuracy.to_dict()),
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),
