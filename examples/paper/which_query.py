@@ -6,8 +6,9 @@ tables. Each table and model is an experiment with a file of its own in OUT/roun
 time and goes on where it was; more trials can be added to those that are there.
 
 The default is "margin, beta 4, apart" for a logistic regression and a net, "margin, beta 4" for a forest, "std_dev,
-beta 4, apart" for a forest and a Gaussian process of numbers, and "std_dev, beta 4" for a net of numbers. It was settled
-on 58 tables measured outside the project, none of which is here. Batches of ten were run earlier, for accuracy alone.
+beta 4, apart" for a forest and a Gaussian process of numbers, and "std_dev, beta 4" for a net of numbers. It was
+settled on 58 tables measured outside the project, none of which is here. Batches of ten were run earlier, for
+accuracy alone.
 """
 
 from __future__ import annotations
