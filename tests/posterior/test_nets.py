@@ -330,6 +330,39 @@ def test_a_net_that_leaves_early_only_if_all_rows_are_sure_is_refused_whatever_t
             draws_of(Around(leaves_early).eval(), unsure_first)
 
 
+def last_masked(x):
+    return x.masked_fill(torch.tensor([False, False, True]), -1e4)
+
+
+WRONG = {  # functions of (module, logits) that no draw can answer for, none of them large beside 1000
+    "other rows": lambda m, x: x - 0.3 * x.mean(0) * (len(x) > 1),
+    "training": lambda m, x: x * (3 if m.training else 1),
+    "noise": lambda m, x: x + torch.from_numpy(np.random.default_rng().normal(size=(1, 3))).to(x),
+}
+
+
+@pytest.mark.parametrize("last", [last_masked, lambda x: x + 1000, torch.Tensor.bfloat16], ids=["mask", "add", "half"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_class_that_is_masked_an_offset_and_half_precision_hide_nothing(wrong, last):
+    refused = "compute each row by itself|by its dropout alone|the same at every call"
+    for seed in range(3):
+        torch.manual_seed(seed)
+        net = Around(lambda m, x: last(WRONG[wrong](m, m.net[3](m.net[:3](x / 240)))), n_outputs=3).eval()
+        with pytest.raises(ValueError, match=refused):
+            draws_of(net.bfloat16() if last is torch.Tensor.bfloat16 else net, X)
+    draws = draws_of(Around(lambda m, x: last(m.net(x / 240)), n_outputs=3).eval(), X)
+    assert torch.isfinite(draws).all()
+
+
+def test_parts_of_rows_go_to_their_rows_beside_a_class_that_is_masked():
+    def of_tokens(m, x):  # tokens come first, folded into one axis with the rows
+        tokens = (x / 240).T.reshape(-1, 1).expand(-1, 4)
+        return last_masked(m.net[3](m.net[:3](tokens).view(4, len(x), 32).mean(0)))
+
+    draws = draws_of(Around(of_tokens, n_outputs=3).eval(), np.concatenate([X[:40], X[:1]]))
+    torch.testing.assert_close(draws[:, 40], draws[:, 0])
+
+
 @pytest.mark.parametrize("ask", [draws_of, lambda net, rows: BADGEQuery().select(net, rows, 3)])
 def test_one_row_of_each_block_is_looked_at_by_itself(ask):
     def scaled(m, x):
