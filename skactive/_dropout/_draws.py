@@ -16,13 +16,12 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .._utils.devices import Lock
 from .._utils.validation import NetError, NoDropoutError, check_n_draws
@@ -205,7 +204,7 @@ class FixedDraws(FrozenNet):
         self, module: nn.Module, n_draws: int, rng: np.random.Generator, forward: Forward | None = None
     ) -> None:
         super().__init__(module, forward)
-        _check_functions(module)
+        self._originals = {id(part): part for part in _without_covers(module).modules()}
         self.n_draws = check_n_draws(n_draws)
         self._sites = Sites(self.n_draws, rng)
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
@@ -217,7 +216,7 @@ class FixedDraws(FrozenNet):
 
     def __getstate__(self) -> dict[str, Any]:
         """The functions, without the quick ways to them, which are found again where they are called."""
-        return {**vars(self), "_plans": {}, "_pruned": {}}
+        return {**vars(self), "_plans": {}, "_pruned": {}, "_originals": {}}
 
     def __call__(self, rows: Rows, block: range) -> Tensor:
         """Outputs of all draws for a block of the rows, (n_draws, n_rows, ...)."""
@@ -244,8 +243,8 @@ class FixedDraws(FrozenNet):
             if self._one is None:
                 one = rows.take(range(1))
                 with _no_other_randomness(self.name):
-                    _learn_random_calls(self, one, self._sites)
-                self._one = one
+                    _learn_random_calls(self, one, self._sites, self._originals)
+                self._one, self._originals = one, {}
 
     def rows_at_once(self, batch_size: int) -> int:
         """The batch size, halved until what the largest dropout gets for a block fits the memory to be kept free."""
@@ -430,46 +429,42 @@ def _without_covers(module: nn.Module) -> nn.Module:
             return module
 
 
-def _check_functions(module: nn.Module) -> None:
-    """Refuse functions in a module (patched forward passes, hooks) that hold on to its parts: a copy runs these."""
-    module = _without_covers(module)
-    parts = {id(part) for part in module.modules()}
-    for part in module.modules():
-        for function in parts_of(vars(part), (FunctionType, MethodType, partial)):
-            # Objects of methods and arguments of partial functions are copied with the module; functions are not.
-            while isinstance(function, MethodType | partial):
-                function = function.func if isinstance(function, partial) else function.__func__
-            if any(_holds(value, parts, set()) for value in _taken_along(function)):
-                raise NetError(
-                    f"`estimator` must be a module that can be copied, and a function in its {type(part).__name__} "
-                    f"({getattr(function, '__qualname__', function)}) holds on to the module itself or a part of it, "
-                    "so that a copy would run the original. Make it a method of the module's class, or a hook that "
-                    "uses its first argument alone."
-                )
+class _NoOriginals(TorchFunctionMode):
+    """Refuses calls by functions that hold on to the module that was copied (patched forward passes, hooks).
+
+    A copy takes functions along as they are, in whatever they lie: what they run shows what they hold.
+    """
+
+    def __init__(self, originals: dict[int, nn.Module], module: nn.Module) -> None:
+        super().__init__()
+        self._originals, self._own = originals, {id(part) for part in module.modules()}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        frame: Any = sys._getframe(1)
+        function = ""
+        while frame.f_code is not _find_calls.__code__:
+            held = {id(value) for value in frame.f_locals.values()} | _globals_of(frame, self._originals)
+            if held & self._originals.keys():
+                function = frame.f_code.co_qualname
+            if held & self._own:
+                break
+            frame = frame.f_back
+        if function:
+            raise NetError(
+                f"`estimator` must be a module that can be copied, and a function that it runs ({function}) holds on to "
+                "the module itself or a part of it, so that a copy would run the original. Make it a method of the "
+                "module's class, or a hook that uses its first argument alone."
+            )
+        return func(*args, **(kwargs or {}))
 
 
-def _holds(value: Any, parts: set[int], seen: set[int]) -> bool:
-    """Whether a value is one of the parts, or a function of them."""
-    if id(value) in parts or id(getattr(value, "__self__", None)) in parts:
-        return True
-    if id(value) in seen or not isinstance(value, FunctionType | MethodType | partial):
-        return False
-    seen.add(id(value))
-    return any(_holds(inner, parts, seen) for inner in _taken_along(value))
-
-
-def _taken_along(function: Any) -> list[Any]:
-    """What a function refers to beside its arguments: of names, those that are modules or their methods."""
-    if isinstance(function, partial):
-        return [function.func, *function.args, *function.keywords.values()]
-    function = getattr(function, "__func__", function)
-    if not isinstance(function, FunctionType):
-        return []
-    names = {step.argval for step in dis.get_instructions(function) if step.opname == "LOAD_GLOBAL"}
-    named = [function.__globals__.get(name) for name in names]
-    held = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]  # but empty ones
-    own = [value for value in named if isinstance(getattr(value, "__self__", value), nn.Module)]
-    return [*own, *(function.__defaults__ or ()), *held]
+def _globals_of(frame: Any, wanted: Mapping[int, Any]) -> set[int]:
+    """Which of the wanted objects the code of a frame takes by a global name."""
+    found = {name: id(frame.f_globals.get(name)) for name in frame.f_code.co_names}
+    if not found.keys() or not set(found.values()) & wanted.keys():
+        return set()  # most of them: reading the code takes longer
+    names = {step.argval for step in dis.get_instructions(frame.f_code) if step.opname == "LOAD_GLOBAL"}
+    return {number for name, number in found.items() if name in names}
 
 
 # What is random in training
@@ -517,7 +512,7 @@ def _no_other_randomness(name: str) -> Iterator[None]:
         raise failure
 
 
-def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
+def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[int, nn.Module]) -> None:
     """Set the copy so that it differs from evaluation by its random calls alone, and find these.
 
     Layers may look at ``self.training`` to switch their dropout on. So all parts are put in training mode, except those
@@ -535,7 +530,7 @@ def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
     _train_all_but_norms(net.module)
     failure = ""
     try:
-        is_same = _find_calls(net, one, sites, plain)
+        is_same = _find_calls(net, one, sites, plain, _NoOriginals(originals, net.module))
     except NetError as error:
         if error.__cause__ is None:
             raise
@@ -555,14 +550,14 @@ def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites) -> None:
         )
 
 
-def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor) -> bool:
+def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor, watch: _NoOriginals) -> bool:
     """Find the random calls of a pass over a row; whether outputs without anything random are those of evaluation."""
     sites.at = []
     masks = Pass(sites, 0, 1, learns=True)
     raw: list[nn.Module] = []
     with _calling_parts(net.module) as calling:
         masks.on_raw_call = lambda: raw.append(calling[-1])
-        with masks:
+        with masks, watch:
             net.all_outputs(copied(one))
     modes = [(part, part.training) for part in raw]
     for part in raw:  # parts that draw random numbers by themselves are switched off by evaluation mode

@@ -296,11 +296,27 @@ def hooked(m):
     m.net[0].register_forward_hook(lambda layer, given, returned: adapter(returned))
 
 
-def in_a_list(m):
-    m.steps = [lambda x: F.dropout(x, 0.5, m.training)]
+def in_a_table(m):
+    table = {"original": m.net.forward}
+    m.net.forward = lambda x: table["original"](x)
 
 
-@pytest.mark.parametrize("change", [patched, hooked, in_a_list])
+def in_an_object(m):
+    class Step:
+        layers = (m.net[2].forward,)  # of dropout alone, which has no weights
+
+    m.net[2].forward = lambda x: Step.layers[0](x)
+
+
+def in_a_cache(m):
+    m.net.forward = functools.lru_cache(1)(m.net.forward)
+
+
+def by_its_mode(m):
+    m.net[2].forward = lambda x: F.dropout(x, 0.5, m.training)
+
+
+@pytest.mark.parametrize("change", [patched, hooked, in_a_table, in_an_object, in_a_cache, by_its_mode])
 def test_a_module_whose_functions_hold_on_to_it_is_refused(change):
     module = Around(lambda m, x: m.net(x / 240)).eval()
     change(module)
