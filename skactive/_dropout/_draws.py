@@ -46,7 +46,9 @@ class FrozenNet:
 
     def __init__(self, module: nn.Module, forward: Forward | None = None) -> None:
         self.name = type(module).__name__
-        self.module = _eval_copy(module)
+        copies: dict[int, Any] = {}  # of all that the module holds
+        self.module = _eval_copy(module, copies)
+        self._generators = [value for value in copies.values() if isinstance(value, _OWN_GENERATORS)]
         self._layer: range | None = None  # number of the layer that makes the outputs, as a range; empty if none does
         self._which: int | None = None  # which of several outputs in training is the output of evaluation
         self._forward = forward or nn.Module.__call__
@@ -242,7 +244,7 @@ class FixedDraws(FrozenNet):
         with self._lock:
             if self._one is None:
                 one = rows.take(range(1))
-                with _no_other_randomness(self.name):
+                with _no_other_randomness(self.name, self._generators):
                     _learn_random_calls(self, one, self._sites, self._originals)
                 self._one, self._originals = one, {}
 
@@ -401,12 +403,13 @@ def _kind_of(batch: Any) -> str | None:
 # Copies of modules
 
 
-def _eval_copy(module: nn.Module) -> nn.Module:
-    """A copy in evaluation mode, without gradients, that runs in Python where it can."""
+def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
+    """A copy in evaluation mode, without gradients, that runs in Python where it can; ``copies`` as for `deepcopy`."""
     module = _without_covers(module)
     # `deepcopy` refuses tensors with a history, which old weight norm and kept activations leave in a module.
     held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
-    twin: Any = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in held}).eval()
+    copies |= {id(tensor): tensor.detach().clone() for tensor in held}
+    twin: Any = copy.deepcopy(module, copies).eval()
     for part in twin.modules():
         part._compiled_call_impl = None
         for name, child in list(part.named_children()):
@@ -451,8 +454,8 @@ class _NoOriginals(TorchFunctionMode):
             frame = frame.f_back
         if function:
             raise NetError(
-                f"`estimator` must be a module that can be copied, and a function that it runs ({function}) holds on to "
-                "the module itself or a part of it, so that a copy would run the original. Make it a method of the "
+                f"`estimator` must be a module that can be copied, and a function that it runs ({function}) holds on "
+                "to the module itself or a part of it, so that a copy would run the original. Make it a method of the "
                 "module's class, or a hook that uses its first argument alone."
             )
         return func(*args, **(kwargs or {}))
@@ -481,6 +484,9 @@ _GENERATORS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 }
 
 
+_OWN_GENERATORS = np.random.Generator, np.random.RandomState, random.Random, torch.Generator
+
+
 def _states() -> dict[str, Any]:
     return {generator: get() for generator, (get, _) in _GENERATORS.items()}
 
@@ -490,10 +496,14 @@ def _written(state: Any) -> bytes:
     return pickle.dumps([part.numpy() if isinstance(part, Tensor) else part for part in parts])
 
 
+def _written_own(own: list[Any]) -> bytes:
+    return _written([part.get_state() if isinstance(part, torch.Generator) else part for part in own])
+
+
 @contextmanager
-def _no_other_randomness(name: str) -> Iterator[None]:
-    """Refuse what draws random numbers that no pass has answered, and set the generators back."""
-    before = _states()
+def _no_other_randomness(name: str, own: list[Any]) -> Iterator[None]:
+    """Refuse what draws random numbers that no pass has answered, and set the generators back but a copy's own."""
+    before, of_own = _states(), _written_own(own)
     failure: NetError | None = None
     try:
         yield
@@ -502,6 +512,7 @@ def _no_other_randomness(name: str) -> Iterator[None]:
     moved = [generator for generator, state in _states().items() if _written(state) != _written(before[generator])]
     for generator in moved:
         _GENERATORS[generator][1](before[generator])
+    moved += ["a generator of its own"] * (_written_own(own) != of_own)
     if moved:
         raise NetError(
             "`estimator` must draw its random numbers by torch's functions in Python, which can be held fixed, and "

@@ -286,6 +286,37 @@ def test_layers_left_out_by_other_generators_are_refused_by_their_name_and_these
         assert state() == before
 
 
+class Coin:
+    """Falls on one side rarely."""
+
+    def __init__(self, generator, number):
+        self.generators, self.number = {"of layers": generator}, number
+
+    def __call__(self):
+        return float(self.number(self.generators["of layers"])) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("make", "number"),
+    [
+        (np.random.default_rng, lambda own: own.random()),
+        (random.Random, lambda own: own.random()),
+        (lambda seed: torch.Generator().manual_seed(seed), lambda own: torch.randint(100, (1,), generator=own) / 100),
+    ],
+    ids=["numpy", "random", "torch"],
+)
+def test_layers_left_out_by_a_generator_that_the_module_holds_are_refused(make, number):
+    for seed in range(20):  # the coins of a seed may all fall alike
+        torch.manual_seed(seed)
+        with pytest.raises(ValueError, match="this Skips draws some by a generator of its own "):
+            draws_of(Skips(Coin(make(seed), number)), X)
+
+
+def test_a_generator_that_the_module_gives_to_torch_is_no_hindrance():
+    coin = Coin(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))
+    assert draws_of(Skips(coin), X).std(0).max() > 0
+
+
 def patched(m):
     original = m.net.forward
     m.net.forward = lambda x: original(x)
