@@ -208,7 +208,7 @@ class FixedDraws(FrozenNet):
         super().__init__(module, forward)
         self._originals = {id(part): part for part in _without_covers(module).modules()}
         self.n_draws = check_n_draws(n_draws)
-        self._sites = Sites(self.n_draws, rng)
+        self._sites = Sites(self.n_draws, rng, self._generators)
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
         self._by_row: set[str | None] = set()  # kinds of blocks in which no row can depend on another

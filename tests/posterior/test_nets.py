@@ -308,13 +308,26 @@ class Coin:
 def test_layers_left_out_by_a_generator_that_the_module_holds_are_refused(make, number):
     for seed in range(20):  # the coins of a seed may all fall alike
         torch.manual_seed(seed)
-        with pytest.raises(ValueError, match="this Skips draws some by a generator of its own "):
+        with pytest.raises(ValueError, match="draws some by a generator of its own |by torch's randint in tr"):
             draws_of(Skips(Coin(make(seed), number)), X)
 
 
 def test_a_generator_that_the_module_gives_to_torch_is_no_hindrance():
     coin = Coin(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))
     assert draws_of(Skips(coin), X).std(0).max() > 0
+
+
+def seeded(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.5
+
+
+def test_numbers_that_are_seeded_at_every_call_are_fixed():
+    fixed, plain = (Around(lambda m, x, f=f: m.net(x / 240 * f())) for f in (lambda: seeded(1, 4), lambda: kept))
+    kept = seeded(1, 4)
+    torch.testing.assert_close(draws_of(fixed.eval(), X), draws_of(plain.eval(), X))
+    in_training = Around(lambda m, x: m.net(x / 240 * (seeded(*x.shape) if m.training else 1)))
+    with pytest.raises(ValueError, match="differ between training and evaluation by its dropout alone"):
+        draws_of(in_training.eval(), X)
 
 
 def patched(m):
