@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dis
+import inspect
 import math
 import pickle
 import random
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from .._utils.devices import Lock
@@ -406,19 +408,33 @@ def _kind_of(batch: Any) -> str | None:
 def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
     """A copy in evaluation mode, without gradients, that runs in Python where it can; ``copies`` as for `deepcopy`."""
     module = _without_covers(module)
+    if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+        raise NetError(
+            f"`estimator` must have all its parameters, and this {type(module).__name__} has lazy layers that have "
+            "seen no rows. Give it a batch of them once (`module(batch)`), and train it."
+        )
     # `deepcopy` refuses tensors with a history, which old weight norm and kept activations leave in a module.
     held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
     copies |= {id(tensor): tensor.detach().clone() for tensor in held}
     twin: Any = copy.deepcopy(module, copies).eval()
     for part in twin.modules():
         part._compiled_call_impl = None
+        for name, function in list(vars(part).items()):
+            inner = (
+                inspect.unwrap(function, stop=inspect.ismethod)
+                if hasattr(function, "_torchdynamo_orig_callable")
+                else None
+            )
+            if inspect.ismethod(inner):  # that torch.compile was given
+                setattr(part, name, copy.deepcopy(inner, copies))
         for name, child in list(part.named_children()):
             inner = _without_covers(child)
             if inner is not child:
                 setattr(part, name, inner)
     for parameter in twin.parameters():
         parameter.grad = None
-    return twin.requires_grad_(False)
+        parameter.detach_()  # copies that TorchScript makes have a history
+    return twin
 
 
 def _without_covers(module: nn.Module) -> nn.Module:
@@ -597,8 +613,9 @@ def _normalises(part: nn.Module) -> bool:
 def _calling_parts(module: nn.Module) -> Iterator[list[nn.Module]]:
     """A list that holds, at any time, the parts of a module whose forward passes are running."""
     calling: list[nn.Module] = [module]
-    hooks = [part.register_forward_pre_hook(lambda part, _: calling.append(part)) for part in module.modules()]
-    hooks += [part.register_forward_hook(lambda *_: (calling.pop(), None)[1]) for part in module.modules()]
+    parts = [part for part in module.modules() if not isinstance(part, torch.jit.ScriptModule)]  # which take no hooks
+    hooks = [part.register_forward_pre_hook(lambda part, _: calling.append(part)) for part in parts]
+    hooks += [part.register_forward_hook(lambda *_: (calling.pop(), None)[1]) for part in parts]
     try:
         yield calling
     finally:

@@ -286,14 +286,9 @@ def test_layers_left_out_by_other_generators_are_refused_by_their_name_and_these
         assert state() == before
 
 
-class Coin:
-    """Falls on one side rarely."""
-
-    def __init__(self, generator, number):
-        self.generators, self.number = {"of layers": generator}, number
-
-    def __call__(self):
-        return float(self.number(self.generators["of layers"])) < 0.05
+def of(generator, number):
+    """A coin that falls on one side rarely, by a generator that is copied with it."""
+    return functools.partial(lambda own: float(number(*own)) < 0.05, [generator])
 
 
 @pytest.mark.parametrize(
@@ -301,20 +296,20 @@ class Coin:
     [
         (np.random.default_rng, lambda own: own.random()),
         (random.Random, lambda own: own.random()),
-        (lambda seed: torch.Generator().manual_seed(seed), lambda own: torch.randint(100, (1,), generator=own) / 100),
+        (torch.Generator().manual_seed, lambda own: torch.randint(100, (1,), generator=own) / 100),
     ],
     ids=["numpy", "random", "torch"],
 )
 def test_layers_left_out_by_a_generator_that_the_module_holds_are_refused(make, number):
     for seed in range(20):  # the coins of a seed may all fall alike
         torch.manual_seed(seed)
-        with pytest.raises(ValueError, match="draws some by a generator of its own |by torch's randint in tr"):
-            draws_of(Skips(Coin(make(seed), number)), X)
+        with pytest.raises(ValueError, match=r"some by a generator of its own |by torch's randint in tr"):
+            draws_of(Skips(of(make(seed), number)), X)
 
 
 def test_a_generator_that_the_module_gives_to_torch_is_no_hindrance():
-    coin = Coin(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))
-    assert draws_of(Skips(coin), X).std(0).max() > 0
+    draws = draws_of(Skips(of(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))), X)
+    assert draws.std(0).max() > 0
 
 
 def seeded(*shape):
@@ -378,6 +373,39 @@ def test_functions_that_a_copy_takes_along_are_no_hindrance():
     torch.testing.assert_close(draws_of(module, X), expected)
 
 
+def compiled_in_place(net):
+    net.compile(backend="eager")
+
+
+def compiled_method(net):
+    net.forward = torch.compile(net.forward, backend="eager")
+
+
+def compiled_child(net):
+    net[1] = torch.compile(net[1], backend="eager")
+
+
+def scripted_child(net):
+    net[1] = torch.jit.script(net[1])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("change", [compiled_in_place, compiled_method, compiled_child, scripted_child])
+def test_compiled_parts_are_drawn_from_as_they_were(change):
+    expected, net = draws_of(mlp().eval(), X), mlp().eval()
+    change(net)
+    torch.testing.assert_close(draws_of(net, X), expected)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_modules_of_torchscript_and_without_their_parameters_are_refused():
+    scripted, lazy = torch.jit.script(mlp()), nn.Sequential(nn.LazyLinear(4), nn.Dropout(), nn.LazyLinear(3))
+    for net, message in ((scripted, "by torch's global generator"), (lazy, "`estimator` must have all its parameters")):
+        with pytest.raises(ValueError, match=message):
+            draws_of(net, X)
+
+
 def leaves_early(m, x):
     h = m.net[:3](x / 240)
     return m.net[3](h) if bool((x[:, 0] > 120).all()) else m.net[3](h.tanh())  # all rows are sure
@@ -410,8 +438,7 @@ def test_a_class_that_is_masked_an_offset_and_half_precision_hide_nothing(wrong,
         net = Around(lambda m, x: last(WRONG[wrong](m, m.net[3](m.net[:3](x / 240)))), n_outputs=3).eval()
         with pytest.raises(ValueError, match=refused):
             draws_of(net.bfloat16() if last is torch.Tensor.bfloat16 else net, X)
-    draws = draws_of(Around(lambda m, x: last(m.net(x / 240)), n_outputs=3).eval(), X)
-    assert torch.isfinite(draws).all()
+    assert torch.isfinite(draws_of(Around(lambda m, x: last(m.net(x / 240)), n_outputs=3).eval(), X)).all()
 
 
 def test_parts_of_rows_go_to_their_rows_beside_a_class_that_is_masked():
