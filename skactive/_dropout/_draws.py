@@ -420,12 +420,9 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
     for part in twin.modules():
         part._compiled_call_impl = None
         for name, function in list(vars(part).items()):
-            inner = (
-                inspect.unwrap(function, stop=inspect.ismethod)
-                if hasattr(function, "_torchdynamo_orig_callable")
-                else None
-            )
-            if inspect.ismethod(inner):  # that torch.compile was given
+            is_compiled = hasattr(function, "_torchdynamo_orig_callable")
+            inner = inspect.unwrap(function, stop=inspect.ismethod) if is_compiled else None
+            if inspect.ismethod(inner):  # functions are no part of a copy
                 setattr(part, name, copy.deepcopy(inner, copies))
         for name, child in list(part.named_children()):
             inner = _without_covers(child)
@@ -456,14 +453,15 @@ class _NoOriginals(TorchFunctionMode):
 
     def __init__(self, originals: dict[int, nn.Module], module: nn.Module) -> None:
         super().__init__()
-        self._originals, self._own = originals, {id(part) for part in module.modules()}
+        self._own = {id(part) for part in module.modules()}
+        self._originals = originals.keys() - self._own
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         frame: Any = sys._getframe(1)
         function = ""
         while frame.f_code is not _find_calls.__code__:
             held = {id(value) for value in frame.f_locals.values()} | _globals_of(frame, self._originals)
-            if held & self._originals.keys():
+            if held & self._originals:
                 function = frame.f_code.co_qualname
             if held & self._own:
                 break
@@ -477,10 +475,10 @@ class _NoOriginals(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _globals_of(frame: Any, wanted: Mapping[int, Any]) -> set[int]:
+def _globals_of(frame: Any, wanted: set[int]) -> set[int]:
     """Which of the wanted objects the code of a frame takes by a global name."""
     found = {name: id(frame.f_globals.get(name)) for name in frame.f_code.co_names}
-    if not found.keys() or not set(found.values()) & wanted.keys():
+    if not set(found.values()) & wanted:
         return set()  # most of them: reading the code takes longer
     names = {step.argval for step in dis.get_instructions(frame.f_code) if step.opname == "LOAD_GLOBAL"}
     return {number for name, number in found.items() if name in names}

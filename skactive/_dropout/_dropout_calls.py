@@ -148,9 +148,7 @@ class Pass(RandomCalls):
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Answer the other random functions, note layers and the last softmax, and run the rest."""
-        if kwargs.get("generator") is not None and not any(
-            own is kwargs["generator"] for own in self._sites.generators
-        ):
+        if kwargs.get("generator") not in (None, *self._sites.generators):
             return func(*args, **kwargs)  # seeded in the pass, it gives the same numbers in each; checks find others
         if func in _LAWS:
             return self._raw(func, args, kwargs)
