@@ -29,7 +29,6 @@ Layout = list[str | None]  # what a block is, what a row of it is, what each col
 MOST_IN_MEMORY = 64 * 2**20  # bytes of rows up to which those that are read again are kept in memory
 NEAR = 1000  # so many first rows are taken by beginning the next pass, others by a pass of their own
 
-_READ_TWICE = 8  # first rows: pictures that are mirrored at random are all the same in 1 of 256 cases
 _OF_UNKNOWN = 1024  # bytes that a row of texts or objects is assumed to take
 
 
@@ -252,7 +251,7 @@ class Stream:
     def _check_stays(self, where: Where, block: Any) -> None:
         """Refuse a pool whose first rows are others when they are read again."""
         wanted = np.arange(where, where + count(block)) if isinstance(where, int) else where
-        _, again = next(self._read(wanted[:_READ_TWICE]), (where, block))
+        _, again = next(self._read(wanted), (where, block))  # whole: augmentation may be rare
         n = min(count(block), count(again))
         first, second = (kind_of(rows).keys(kind_of(rows).slice(rows, 0, n)) for rows in (block, again))
         if first != second:

@@ -68,8 +68,9 @@ class Site:
 class Sites:
     """The random calls of a net's forward pass, and the random numbers of all draws there."""
 
-    def __init__(self, n_draws: int, rng: np.random.Generator) -> None:
+    def __init__(self, n_draws: int, rng: np.random.Generator, generators: Sequence[Any] = ()) -> None:
         self.n_draws = n_draws
+        self.generators = generators  # that the net holds: random, as torch's global one is
         self.at: list[Site] = []
         self.of_draw: dict[int, list[Site]] = {}  # of draws whose random numbers lead to other calls
         self.folded: set[int] = set()  # positions of calls that get parts of rows (tokens, windows) on one axis
@@ -147,6 +148,8 @@ class Pass(RandomCalls):
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Answer the other random functions, note layers and the last softmax, and run the rest."""
+        if kwargs.get("generator") not in (None, *self._sites.generators):
+            return func(*args, **kwargs)  # seeded in the pass, it gives the same numbers in each; checks find others
         if func in _LAWS:
             return self._raw(func, args, kwargs)
         if func in _REFUSED:
@@ -230,8 +233,6 @@ class Pass(RandomCalls):
         self.on_raw_call()
 
     def _refused(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        if kwargs.get("generator") is not None:
-            return func(*args, **kwargs)
         self._check_is_draw(func.__name__)
         raise NetError(
             f"`estimator` draws random numbers by torch's {func.__name__} in training, which cannot be held fixed. "

@@ -159,7 +159,7 @@ def draws_of(
     if posterior != "auto" and training["X_training"] is None:
         raise ValueError(
             "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
-            "`y_training`, or query through a modAL learner that was fitted."
+            "`y_training`, or query through a fitted modAL ActiveLearner: a Committee has only those of its members."
         )
     if not isinstance(posterior, str):
         training = training | {"fit_params": training["surrogate_params"]}

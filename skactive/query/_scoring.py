@@ -168,7 +168,8 @@ def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
     if n_draws < 2 and not getattr(score, "one_draw", True):
         raise ValueError(
             f"`score`={name!r} needs two draws or more, and there is {n_draws}: it would be 0 everywhere. Raise "
-            '`n_draws`, use an ensemble of more members, or posterior="bootstrap".'
+            "`n_draws`, use an ensemble of more members (not a calibrated model that is frozen, which is one), or "
+            'posterior="bootstrap".'
         )
 
 
@@ -264,8 +265,8 @@ def check_task(estimator: Any, name: Any, score: Any) -> None:
             return
         raise TypeError(
             f"`estimator` must be a classifier or a regressor. Got a {type(estimator).__name__}, which is neither. "
-            "Give a classifier or regressor fitted to the labels that you have, or give your class a method "
-            "`sample_posterior(n_draws, rng)`."
+            "Give a classifier or regressor fitted to the labels that you have (a class of your own names "
+            "ClassifierMixin before BaseEstimator), or give your class a method `sample_posterior(n_draws, rng)`."
         )
     if kind not in getattr(score, "tasks", (kind,)):
         fitting = '"std_dev", "variance" or "gaussian_bald"' if kind == "regressor" else '"bald" or "std_dev"'

@@ -245,10 +245,10 @@ def test_blocks_of_other_columns_and_rows_in_another_order_each_time_are_refused
 
 
 class Mirrored(Items):
-    """Rows that are reversed at random, as augmentation does with pictures: the commonest slip."""
+    """Rows that are reversed at random, rarely, as augmentation does with pictures: the commonest slip."""
 
     def __getitem__(self, i):
-        return self.rows[i].flip(0) if torch.rand(()) < 0.5 else self.rows[i]
+        return self.rows[i].flip(0) if torch.rand(()) < 0.1 else self.rows[i]
 
 
 class OneByOne(torch.utils.data.IterableDataset):
@@ -267,7 +267,7 @@ CHANGING = {
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("name", CHANGING)
 def test_a_pool_whose_rows_change_when_they_are_read_again_is_refused(name, query):
-    # Eight rows all fall alike twice with a probability of 0.004: seeded.
+    # Fifty rows all fall alike twice with a probability of 0.82^50 = 5e-5: seeded.
     torch.manual_seed(0)
     for candidates in (None, np.arange(N - 50, N)):
         with pytest.raises(ValueError, match=r"the same rows whenever it is read.*without random augmentation"):

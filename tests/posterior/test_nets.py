@@ -223,26 +223,18 @@ def across_rows(module, x):
     return module.net((x - x.mean(0)) / 100)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning", "ignore:Lazy modules")
 def test_modules_that_draws_cannot_be_had_of_are_refused_with_the_way_out():
     for module, message in (
         (Around(lambda module, x: (module.net(x), x)), "returned a tuple.*returns the logits alone"),
         (Around(across_rows), "compute each row by itself"),
         (mlp(0.3, 1), "one column for each class"),
         (mlp(0.3, 3, nn.Sigmoid()), "Leave the sigmoid out"),
+        (torch.jit.script(mlp()), "by torch's global generator"),
+        (nn.Sequential(nn.LazyLinear(4), nn.Dropout(), nn.LazyLinear(3)), "`estimator` must have all its parameters"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             StochasticBatchQuery(n_draws=5, random_state=0).select(module.eval(), X, 3)
-
-
-def test_nets_that_do_more_in_training_than_is_seen_are_refused():
-    state = torch.get_rng_state()
-    for more in (
-        Around(lambda module, x: module.net(x / (48 if module.training else 240)), 0.0),
-        Around(lambda module, x: module.net(torch.ops.aten.dropout(x / 240, 0.5, module.training))),
-    ):
-        with pytest.raises(ValueError, match=r"by its dropout alone|by torch's global generator|rate above 0"):
-            draws_of(more.eval(), X)
-    torch.set_rng_state(state)
 
 
 class Skips(nn.Module):
@@ -286,9 +278,39 @@ def test_layers_left_out_by_other_generators_are_refused_by_their_name_and_these
         assert state() == before
 
 
-def patched(m):
-    original = m.net.forward
-    m.net.forward = lambda x: original(x)
+def of(generator, number):
+    """A coin that falls on one side rarely, by a generator that is copied with it."""
+    return functools.partial(lambda own: float(number(*own)) < 0.05, [generator])
+
+
+OWN = [
+    (np.random.default_rng, np.random.Generator.random),
+    (random.Random, random.Random.random),
+    (torch.Generator().manual_seed, lambda own: torch.randint(100, (1,), generator=own) / 100),
+]
+
+
+@pytest.mark.parametrize(("make", "number"), OWN)
+def test_layers_left_out_by_a_generator_that_the_module_holds_are_refused(make, number):
+    for seed in range(20):  # the coins of a seed may all fall alike
+        torch.manual_seed(seed)
+        with pytest.raises(ValueError, match=r"some by a generator of its own |by torch's randint in tr"):
+            draws_of(Skips(of(make(seed), number)), X)
+
+
+def seeded(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.5
+
+
+def test_numbers_that_are_seeded_at_every_call_are_fixed_and_those_of_a_generator_of_its_own_are_drawn():
+    kept = seeded(1, 4)
+    nets = (Around(lambda m, x, f=f: m.net(x / 240 * f())).eval() for f in (lambda: seeded(1, 4), lambda: kept))
+    torch.testing.assert_close(*(draws_of(net, X) for net in nets))
+    coin = of(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))
+    assert draws_of(Skips(coin), X).std(0).max() > 0
+    in_training = Around(lambda m, x: m.net(x / 240 * (seeded(*x.shape) if m.training else 1)))
+    with pytest.raises(ValueError, match="differ between training and evaluation by its dropout alone"):
+        draws_of(in_training.eval(), X)
 
 
 def hooked(m):
@@ -296,11 +318,22 @@ def hooked(m):
     m.net[0].register_forward_hook(lambda layer, given, returned: adapter(returned))
 
 
-def in_a_list(m):
-    m.steps = [lambda x: F.dropout(x, 0.5, m.training)]
+def in_an_object(m):
+    class Step:
+        layers = (m.net[2].forward,)  # of dropout alone, which has no weights
+
+    m.net[2].forward = lambda x: Step.layers[0](x)
 
 
-@pytest.mark.parametrize("change", [patched, hooked, in_a_list])
+HOLD = [
+    hooked,
+    in_an_object,
+    lambda m: vars(m.net).update(forward=functools.lru_cache(1)(m.net.forward)),
+    lambda m: vars(m.net[2]).update(forward=lambda x: F.dropout(x, 0.5, m.training)),
+]
+
+
+@pytest.mark.parametrize("change", HOLD)
 def test_a_module_whose_functions_hold_on_to_it_is_refused(change):
     module = Around(lambda m, x: m.net(x / 240)).eval()
     change(module)
@@ -318,6 +351,22 @@ def test_functions_that_a_copy_takes_along_are_no_hindrance():
     torch.testing.assert_close(draws_of(module, X), expected)
 
 
+COMPILED = {
+    "in place": lambda net: net.compile(backend="eager"),
+    "method": lambda net: vars(net).update(forward=torch.compile(net.forward, backend="eager")),
+    "child": lambda net: net.__setitem__(1, torch.compile(net[1], backend="eager")),
+    "script": lambda net: net.__setitem__(1, torch.jit.script(net[1])),
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("change", COMPILED)
+def test_compiled_parts_are_drawn_from_as_they_were(change):
+    expected, net = draws_of(mlp().eval(), X), mlp().eval()
+    COMPILED[change](net)
+    torch.testing.assert_close(draws_of(net, X), expected)
+
+
 def leaves_early(m, x):
     h = m.net[:3](x / 240)
     return m.net[3](h) if bool((x[:, 0] > 120).all()) else m.net[3](h.tanh())  # all rows are sure
@@ -328,6 +377,35 @@ def test_a_net_that_leaves_early_only_if_all_rows_are_sure_is_refused_whatever_t
         unsure_first = np.concatenate([X[X[:, 0] < 120][:1], rng(seed).permutation(X)])
         with pytest.raises(ValueError, match="compute each row by itself"):
             draws_of(Around(leaves_early).eval(), unsure_first)
+
+
+def last_masked(x):
+    return x.masked_fill(torch.tensor([False, False, True]), -1e4)
+
+
+WRONG = {  # functions of (module, logits) that no draw can answer for, none of them large beside 1000
+    "other rows": lambda m, x: x - 0.3 * x.mean(0) * (len(x) > 1),
+    "training": lambda m, x: x * (3 if m.training else 1),
+    "noise": lambda m, x: x + torch.from_numpy(np.random.default_rng().normal(size=(1, 3))).to(x),
+}
+
+
+@pytest.mark.parametrize("last", [last_masked, lambda x: x + 1000, torch.Tensor.bfloat16], ids=["mask", "add", "half"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_class_that_is_masked_an_offset_and_half_precision_hide_nothing(wrong, last):
+    refused = "compute each row by itself|by its dropout alone|the same at every call"
+    net = Around(lambda m, x: last(WRONG[wrong](m, m.net(x / 240))), n_outputs=3).eval()
+    with pytest.raises(ValueError, match=refused):
+        draws_of(net.bfloat16() if last is torch.Tensor.bfloat16 else net, X)
+
+
+def test_parts_of_rows_go_to_their_rows_beside_a_class_that_is_masked():
+    def of_tokens(m, x):  # tokens come first, folded into one axis with the rows
+        tokens = (x / 240).T.reshape(-1, 1).expand(-1, 4)
+        return last_masked(m.net[3](m.net[:3](tokens).view(4, len(x), 32).mean(0)))
+
+    draws = draws_of(Around(of_tokens, n_outputs=3).eval(), np.concatenate([X[:39], X[:1]]))
+    torch.testing.assert_close(draws[:, 39], draws[:, 0])
 
 
 @pytest.mark.parametrize("ask", [draws_of, lambda net, rows: BADGEQuery().select(net, rows, 3)])
