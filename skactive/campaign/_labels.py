@@ -71,8 +71,22 @@ def kind_of(labels: Iterable[Any]) -> str | None:
     if any(isinstance(label, str | bool) for label in known):
         return "classes"
     are_parts = any(isinstance(label, float) and label % 1 for label in known)
-    are_many = len(known) > MOST_CLASSES or (len(found) >= MOST_CLASSES and len(known) > len(found) / 2)
+    are_many = len(known) > MOST_CLASSES or _most_differ(len(known), len(found), MOST_CLASSES)
     return "numbers" if are_parts or are_many else "classes"
+
+
+def _most_differ(n_known: int, n_found: int, fewest: int) -> bool:
+    return n_found >= fewest and n_known > n_found / 2
+
+
+def doubt_of_classes(by_label: Mapping[Any, int]) -> str:
+    """What to say where most labels are classes of their own."""
+    if not _most_differ(len(by_label), sum(by_label.values()), MOST_CLASSES):
+        return ""
+    return (
+        ' Most of these are classes of their own. If labels are numbers, say so by `set(task="regression")`, in the '
+        "shell `skactive set --task regression`."
+    )
 
 
 def told_of_kind(labels: Iterable[Any], kind: str) -> str:
@@ -351,7 +365,10 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
     readings = [spelling_of(texts, mark), *([Reading("number", mark=mark, grouped=True)] if mark else [])]
     numbers = max((read(texts, one) for one in readings), key=pd.Series.count) if kind == "numbers" else texts
     if odd := texts[numbers.isna()].tolist():
-        raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}.")
+        raise CampaignError(
+            f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}: tell numbers in their "
+            "place first, or `withdraw` their rows."
+        )
     known = dict(zip(texts, numbers.tolist(), strict=True))
     return {label: converted(known.get(label, label), set(), kind) for label in labels}
 

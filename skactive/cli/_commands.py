@@ -389,7 +389,7 @@ def labelled_table(paths: list[str], options: Any, kind: str | None) -> tuple[pd
 def labels_of(
     column: pd.Series, kind: str | None, dialect: Dialect, like: Dialect = OPEN
 ) -> tuple[pd.Series, str | None]:
-    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or, without one, they all say.
+    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or else most of them say.
 
     Where a file does not show its decimal mark, they must not be others by that of ``like``.
     """
@@ -400,13 +400,23 @@ def labels_of(
     spelt = [spelling_of(texts.dropna(), dialect.mark)]
     spelt += [Reading("number", mark=dialect.decimal, grouped=True)] if dialect.decimal else []  # other columns show it
     found = [read(texts, one) for one in spelt]
-    kinds = {kind_of(numbers.dropna().tolist()) for numbers in found if numbers.count() == texts.count()}
+    # Two in three, as slips must not make classes of numbers; they count as one number more.
+    told = [numbers[texts.notna()] for numbers in found if numbers.count() >= texts.count() * 2 / 3]
+    kinds = {kind_of(numbers.fillna(numbers.max() + 1).tolist()) for numbers in told}
     if kind is None and "numbers" not in kinds:
         return column, kind
     odd = np.flatnonzero(texts.notna() & found[-1].isna()).tolist()
     if odd:
-        mark, got = spelt[-1].mark, texts.iloc[odd[0]]
-        raise CampaignError(f"a label must be a number, with the decimal mark {mark!r} of the table. Got {got!r}.", odd)
+        rule = f"a label must be a number, with the decimal mark {spelt[-1].mark!r} of the table"
+        rule += (
+            ""
+            if kind
+            else (
+                ", as most of the first labels are: mend it, or say that they are classes, by --task classification of "
+                "`skactive start` or `skactive set`"
+            )
+        )
+        raise CampaignError(f"{rule}. Got {texts.iloc[odd[0]]!r}.", odd)
     if dialect.sep and not dialect.decimal and like.mark:
         others = read(texts, Reading("number", mark=like.mark, grouped=True))
         if len(unlike := texts[others.notna() & (others != found[-1])]):
