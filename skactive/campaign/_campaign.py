@@ -303,7 +303,7 @@ class Campaign(CampaignBase):
         add : sequence, default=()
             Labels for a closed set.
         rename : mapping of label to label, optional
-            New names, which other rows may have already.
+            New names, which other rows may have already. Old names that still come in files are read as these.
         """
         self._check(task=task, closed=closed, add=add, rename=rename)
         if (task == "auto") != bool(closed is not None or len(add) or rename):

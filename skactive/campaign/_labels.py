@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,11 +121,11 @@ def allowed_labels(labels: Iterable[Any], kind: str) -> list[Any]:
 
 
 def alike_in(labels: Iterable[Any]) -> list[tuple[str, str]]:
-    """Pairs of texts that differ in case, in spaces, or in characters that nobody sees."""
+    """Pairs of texts that are one whole number, or differ in case, in spaces, or in characters that nobody sees."""
     seen: dict[str, str] = {}
     pairs = []
     for label in filter(lambda label: isinstance(label, str), labels):
-        letters = unicodedata.normalize("NFKC", label.casefold())
+        letters = unicodedata.normalize("NFKC", bare_number(label) or label.casefold())
         look = "".join(one for one in letters if not one.isspace() and unicodedata.category(one) != "Cf")
         if seen.setdefault(look, label) != label:
             pairs.append((seen[look], label))
@@ -179,6 +179,18 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 def _whole(label: Any) -> Any:
     """1.0 is the class 1."""
     return int(label) if isinstance(label, float) and label % 1 == 0 and abs(label) < EXACT else label
+
+
+def bare_number(text: Any) -> str | None:
+    """The digits of "89" and of "89.0", which spreadsheets and pandas write; None of other texts."""
+    found = re.fullmatch(r"(0|-?[1-9][0-9]*)(\.0+)?", text) if isinstance(text, str) else None
+    return found and found[1]
+
+
+def _spelt_as(label: Any, known: Mapping[Any, Any] | set[Any]) -> Any:
+    """The text among the known ones that is the same whole number, if there is one."""
+    bare = bare_number(label)
+    return label if bare is None else next((one for one in (label, bare, f"{bare}.0") if one in known), label)
 
 
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:
@@ -291,10 +303,13 @@ class Vocabulary:
     kind: str  # "classes" or "numbers"
     closed: Sequence[Any] | None  # all allowed labels; None if new ones may come
     known: Mapping[Any, Any] | set[Any]  # labels that rows have
+    renamed: Mapping[Any, Any] = field(default_factory=dict)  # old names, which still come in files, and the new ones
 
     def label(self, label: Any) -> Any:
-        """A label in the type of the others, if it is allowed."""
-        label = converted(label, set(self.closed or ()) or self.known, self.kind)
+        """A label in the type and the spelling of the others, by its new name, if it is allowed."""
+        known = set(self.closed or ()) or self.known
+        label = _spelt_as(converted(label, known, self.kind), known)
+        label = label if label in known else self.renamed.get(label, label)
         if self.closed is not None and label not in self.closed:
             raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
         return label
@@ -308,8 +323,10 @@ class Vocabulary:
         except CampaignError as error:
             raise CampaignError(f"`target` must hold labels as the others, and of `labels` alone: {error}") from None
 
-    def changed(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
-        """The closed set, None for an open one, after `Campaign.set`, and the new names of labels."""
+    def changed(
+        self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]
+    ) -> tuple[Any, dict[Any, Any], list[tuple[Any, Any]]]:
+        """After `Campaign.set`: the closed set, None for an open one; new names of labels; and of all old ones."""
         if self.kind == "numbers":
             raise CampaignError("`closed`, `add` and `rename` are for classes, and these labels are numbers.")
         before = {*self.known, *(self.closed or ())}
@@ -326,7 +343,10 @@ class Vocabulary:
         allowed = {names.get(label, label) for label in self.closed or self.known} | {typed[label] for label in add}
         if is_closed and not allowed:
             raise CampaignError("`closed` needs labels, and there are none yet: give some by `add`.")
-        return allowed_labels(allowed, self.kind) if is_closed else None, names
+        past = {old: names.get(new, new) for old, new in self.renamed.items()} | names
+        current = {*past.values(), *(typed[label] for label in add)}
+        renamed = [(old, new) for old, new in past.items() if old not in current]
+        return allowed_labels(allowed, self.kind) if is_closed else None, names, renamed
 
 
 def late_labels(

@@ -473,7 +473,8 @@ class Ledger:
         self.order.update(dict.fromkeys(rows))
 
     def _take_rename(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
-        self._vote(annotator, rows, labels, [self.votes[annotator][row][0] for row in rows])  # given when they were
+        whens, numbers = zip(*(self.votes[annotator][row][:2] for row in rows), strict=True)  # given when they were
+        self._vote(annotator, rows, labels, whens, numbers)
         self._happened(Group("rename", time, annotator, rows, labels))
 
     def _take_skip(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
@@ -501,11 +502,18 @@ class Ledger:
         self.out.difference_update(rows)
         self.skipped.difference_update(rows)
 
-    def _vote(self, annotator: str, rows: list[int], labels: list[Any], whens: Iterable[float]) -> None:
+    def _vote(
+        self,
+        annotator: str,
+        rows: list[int],
+        labels: list[Any],
+        whens: Iterable[float],
+        numbers: Iterable[int] | None = None,
+    ) -> None:
         _require(len(labels) == len(rows), "each row has a label")
         _require(set(map(type, labels)) <= {str, int, float, bool}, "labels are texts, numbers or booleans")
         self._revoke(annotator, rows)
-        votes = zip(whens, itertools.count(self.seen + 1), labels, strict=False)
+        votes = zip(whens, numbers or itertools.count(self.seen + 1), labels, strict=False)
         self.votes.setdefault(annotator, {}).update(zip(rows, votes, strict=True))
         self.counts.update(labels)
 

@@ -23,7 +23,7 @@ from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
 from ..campaign._base import TASKS
 from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
-from ..campaign._labels import Answer, kind_of, plain_label
+from ..campaign._labels import Answer, bare_number, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
 from ..campaign._table import RESERVED_IDS, files_of, row_hashes
@@ -493,19 +493,19 @@ def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     """Ids that were asked for, where a spreadsheet took their zeros away or wrote 89 as "89.0"; it is said."""
-    ledger, are_kept = campaign._store.ledger(), any(re.match("0[0-9]", str(id)) for id in ids)
+    ledger, are_kept = campaign._store.ledger(), any(re.fullmatch("0[0-9]+", str(id)) for id in ids)
     fits: dict[str, list[Any]] = {}
     for id in campaign._ids.take(sorted({*ledger.asked}.union(*ledger.votes.values()))).tolist():
         fits.setdefault(LEADING_ZEROS.sub("", str(id)), []).append(id)
     found, known = list(ids), campaign._ids
     for entry, id in enumerate(ids):
-        bare = re.fullmatch(r"(0|[1-9][0-9]*)(\.0+)?", id) if isinstance(id, str) else None
-        same = fits.get(bare[1], []) if bare else []
+        same = {*fits.get(bare_number(id) or "", []), *([id] if id in known else [])}
         if len(same) > 1 and not (are_kept and id in known):
-            said = f"{id!r} may be {shown(same)}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
+            both = shown(sorted(same, key=lambda one: len(str(one))))
+            said = f"{id!r} may be {both}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
             raise CampaignError(said, [entry])
-        found[entry] = same[0] if len(same) == 1 and id not in known else id
-    if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:
+        found[entry] = next(iter(same)) if len(same) == 1 else id
+    if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now != id]:
         warn(f"ids are read as those asked for, {changed[0]}: spreadsheets change such ids. {len(changed)} in all.")
     return found
 

@@ -408,6 +408,7 @@ def _all_match(texts: Any, pattern: str) -> bool:
 
 
 def _write_delimited(frame: pd.DataFrame, dialect: Dialect, _: Any, delimiter: str | None = None) -> bytes:
+    frame = frame.astype(dict.fromkeys(frame.select_dtypes("floating"), "float64"))  # fewer digits are other numbers
     if dialect.mark == ",":
         frame = frame.apply(lambda column: column.map(_with_comma, na_action="ignore"))
     text = frame.to_csv(None, sep=delimiter or dialect.sep or ",", index=False, lineterminator="\r\n")
