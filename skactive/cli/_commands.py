@@ -476,8 +476,18 @@ def _returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
-    given = {"dialect": _asked_for(options), "like": _dialect(campaign)}
-    return _table([path], campaign.id or "id", campaign.target, "skip", *_words(campaign), **given)
+    given, id = {"dialect": _asked_for(options), "like": _dialect(campaign)}, campaign.id or "id"
+    frame = _table([path], id, campaign.target, "skip", *_words(campaign), **given)
+    above = {_bare(row[id]) for row in frame.attrs["above"] if row.get(id)}
+    if above and (lost := sorted(above.intersection(map(_bare, campaign._ids)))):
+        said = f"rows with ids, {shown(lost)}, are above its header. If it was sorted with the rows, move it up."
+        raise FileError(f"{path}: {said}")
+    return frame
+
+
+def _bare(id: Any) -> str:
+    """An id without the zeros that spreadsheets take away."""
+    return LEADING_ZEROS.sub("", str(id))
 
 
 def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
@@ -496,7 +506,7 @@ def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     ledger, are_kept = campaign._store.ledger(), any(re.fullmatch("0[0-9]+", str(id)) for id in ids)
     fits: dict[str, list[Any]] = {}
     for id in campaign._ids.take(sorted({*ledger.asked}.union(*ledger.votes.values()))).tolist():
-        fits.setdefault(LEADING_ZEROS.sub("", str(id)), []).append(id)
+        fits.setdefault(_bare(id), []).append(id)
     found, known = list(ids), campaign._ids
     for entry, id in enumerate(ids):
         same = {*fits.get(bare_number(id) or "", []), *([id] if id in known else [])}

@@ -78,7 +78,7 @@ class _Header(NamedTuple):
 
     row: int  # counted as a spreadsheet does
     is_named: bool  # whether it has the names that it must have
-    is_below: bool  # whether something is above it
+    above: list[dict[Any, Any]]  # rows above it that hold something, by its names
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class _File:
     like: Dialect
     notes: list[str] = field(default_factory=list)
     rows: Sequence[int] = ()  # their numbers in a spreadsheet
+    above: Sequence[dict[Any, Any]] = ()
 
     def found(self, **parts: Any) -> None:
         self.dialect = replace(self.dialect, **parts)
@@ -109,10 +110,12 @@ class _File:
         filled = [i for i, row in enumerate(rows, 1) if any(cell not in (None, "") for cell in row)]
         named = [i for i in filled if self.names and self.names.issubset(rows[i - 1])]
         first = (named or filled or [i for i, row in enumerate(rows, 1) if row] or [1])[0]
-        return _Header(first, bool(named), bool(filled) and filled[0] < first)
+        above = [dict(zip(rows[first - 1], rows[i - 1], strict=False)) for i in filled if i < first]
+        return _Header(first, bool(named), above)
 
     def begins_at(self, header: _Header) -> None:
-        if header.is_below and self.like == OPEN:  # said once, at the start of a campaign
+        self.above = header.above
+        if header.above and self.like == OPEN:  # said once, at the start of a campaign
             self.notes.append(f"its header is row {header.row}: what stands above is left out.")
 
 
@@ -127,8 +130,8 @@ def read_table(
     Its header is the first row with ``names``. ``dialect`` is known; what a file does not show is as in ``like``, a
     decimal mark only if the separator is, too. Rows of several files follow each other; all must have the same columns.
     The index has the numbers of rows in a spreadsheet. ``attrs["notes"]`` has sentences that a user should know, such
-    as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["files"]`` how many
-    rows each has.
+    as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["above"]`` what is
+    above headers, ``attrs["files"]`` how many rows each file has.
     """
     tables, notes, files = [], [], []
     for path in paths:
@@ -145,6 +148,7 @@ def read_table(
         frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
     frame.index = pd.Index(np.concatenate([np.asarray(file.rows, dtype=np.int64) for file in files]))
     frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
+    frame.attrs["above"] = [row for file in files for row in file.above]
     frame.attrs["files"] = [(str(path), len(one)) for path, one in zip(paths, tables, strict=True)]
     return frame
 

@@ -698,3 +698,14 @@ def test_a_batch_holds_all_digits_of_short_floats(shell):
     shell("ask c.db -n 3 -o a.csv")
     pd.read_csv("a.csv", dtype=str).assign(churn="no").to_csv("a.csv", index=False)
     assert shell("tell c.db a.csv").err == ""
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.xlsx"])
+def test_rows_above_a_header_are_not_lost(shell, name):
+    ids = shell.start()["id"]
+    shell("ask c.db -n 90")
+    rows = [["1", "no"], [ids[2], "yes"], ["id", "churn"], [ids[3], "no"]]  # a sheet that was sorted with its header
+    write_table(pd.DataFrame(rows, columns=["A title", "B"]), name)
+    assert "rows with ids, '1', '2', are above its header" in shell(f"tell c.db {name}", 2).err
+    write_table(pd.DataFrame(rows[2:], columns=["A title", "B"]), name, force=True)
+    assert "1 new label" in shell(f"tell c.db {name}").out
