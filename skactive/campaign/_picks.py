@@ -25,11 +25,12 @@ class Picks:
     n_sure: float
     first_batch: int
     n_uncounted: int = 0  # labels of rows in batches without usable probabilities
+    n_apart: int = 0  # labels of rows in other runs
     are_drawn: bool = True
 
 
 def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
-    """The run of picks with the most answers; None without any.
+    """The run of picks with the most that are sure, as many as there were uniform draws among them; None without any.
 
     A run ends before a batch without usable probabilities, and before a batch from another pool than the last one left,
     as rows were added, withdrawn, or labelled unasked.
@@ -38,8 +39,12 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
     runs: list[list[BatchRecord]] = []
     left = -1
     uncounted: set[int] = set()
+
+    def of(batch: BatchRecord) -> list[Event]:
+        return asked.get(batch.number, [])
+
     for batch in batches:
-        picks = asked.get(batch.number, [])
+        picks = of(batch)
         weight = batch.facts.get("largest_weight", 1.0)
         is_known = all(event.log_proba is not None for event in picks) and not batch.facts.get("limited")
         if not is_known or weight is None or weight > MOST_WEIGHT:
@@ -51,12 +56,20 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
         runs[-1].append(batch)
         left = batch.facts["n_candidates"] - len(picks)
     answered = {*state.labels, *state.skipped}
-    counts = [sum(event.row in answered for batch in run for event in asked.get(batch.number, [])) for run in runs]
-    if not any(counts):
+    rows = [{event.row for batch in run for event in of(batch)} for run in runs]
+    if answered.isdisjoint(set().union(*rows)):
         return None
-    best = _answered(runs[int(np.argmax(counts))], asked, events, state, answered)
-    others = uncounted.difference(best.rows.tolist())
-    return replace(best, n_uncounted=sum(row in others for row in state.labels))
+    sure = [sum(_sure(batch) * sum(one.row in answered for one in of(batch)) for batch in run) for run in runs]
+    best = _answered(runs[int(np.argmax(sure))], asked, events, state, answered)
+    uncounted.difference_update(best.rows.tolist())
+    apart = set().union(*rows).difference(best.rows.tolist(), uncounted)
+    n_uncounted, n_apart = (len(some.intersection(state.labels)) for some in (uncounted, apart))
+    return replace(best, n_uncounted=n_uncounted, n_apart=n_apart)
+
+
+def _sure(batch: BatchRecord) -> float:
+    """The least probability of a row in a pick of a batch, relative to uniform choice."""
+    return float(1 / batch.facts.get("largest_weight", 1.0))
 
 
 def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Event]], set[int]]:
@@ -85,14 +98,14 @@ def _answered(
 ) -> Picks:
     picks = [event for batch in run for event in asked.get(batch.number, [])]
     n = 1 + max(i for i, event in enumerate(picks) if event.row in answered)
-    weight_of = {batch.number: batch.facts.get("largest_weight", 1.0) for batch in run}
+    sure = {batch.number: _sure(batch) for batch in run}
     n_pool = run[0].facts["n_candidates"]
     return Picks(
         np.array([event.row for event in picks[:n]], dtype=np.int64),
         np.array([event.log_proba for event in picks[:n]], dtype=np.float64),
         _pool_before(picks[0].number, events, state, n_pool),
         n_pool,
-        sum(1 / weight_of[event.batch] for event in picks[:n] if event.batch is not None),
+        sum(sure[event.batch] for event in picks[:n] if event.batch is not None),
         run[0].number,
     )
 
