@@ -129,7 +129,9 @@ class Accuracy:
     @property
     def commonest(self) -> Any:
         """The class with the largest share of the rows without a label."""
-        return None if self.classes is None else self.classes["share"].fillna(0.0).idxmax()
+        if self.classes is None:
+            return None
+        return self.classes["share"].fillna(0.0).sort_values(ascending=False, kind="stable").index.tolist()[0]
 
     def on_rows(self) -> str:
         """The accuracy, that of naming always the commonest class, and how it was estimated."""

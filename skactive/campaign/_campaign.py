@@ -289,7 +289,7 @@ class Campaign(CampaignBase):
         annotator : str, optional
         """
         self._check(annotator=annotator)
-        self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)])
+        self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)], unasked=True)
 
     def set(self, *, task: Task = "auto", closed: bool | None = None, add: Any = (), rename: Any = None) -> None:
         """Change what labels are, and which are allowed. The history keeps what was told.

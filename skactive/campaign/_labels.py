@@ -71,22 +71,19 @@ def kind_of(labels: Iterable[Any]) -> str | None:
     if any(isinstance(label, str | bool) for label in known):
         return "classes"
     are_parts = any(isinstance(label, float) and label % 1 for label in known)
-    are_many = len(known) > MOST_CLASSES or _most_differ(len(known), len(found), MOST_CLASSES)
+    are_many = len(known) > MOST_CLASSES or _most_differ(len(known), len(found))
     return "numbers" if are_parts or are_many else "classes"
 
 
-def _most_differ(n_known: int, n_found: int, fewest: int) -> bool:
-    return n_found >= fewest and n_known > n_found / 2
+def _most_differ(n_known: int, n_found: int) -> bool:
+    return n_found >= MOST_CLASSES and n_known > n_found / 2
 
 
 def doubt_of_classes(by_label: Mapping[Any, int]) -> str:
     """What to say where most labels are classes of their own."""
-    if not _most_differ(len(by_label), sum(by_label.values()), MOST_CLASSES):
-        return ""
-    return (
-        ' Most of these are classes of their own. If labels are numbers, say so by `set(task="regression")`, in the '
-        "shell `skactive set --task regression`."
-    )
+    way = 'If labels are numbers, say so by `set(task="regression")`, in the shell `skactive set --task regression`.'
+    is_in_doubt = _most_differ(len(by_label), sum(by_label.values()))
+    return f" Most of these are classes of their own. {way}" if is_in_doubt else ""
 
 
 def told_of_kind(labels: Iterable[Any], kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,12 +40,8 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
     runs: list[list[BatchRecord]] = []
     left = -1
     uncounted: set[int] = set()
-
-    def of(batch: BatchRecord) -> list[Event]:
-        return asked.get(batch.number, [])
-
     for batch in batches:
-        picks = of(batch)
+        picks = asked[batch.number]
         weight = batch.facts.get("largest_weight", 1.0)
         is_known = all(event.log_proba is not None for event in picks) and not batch.facts.get("limited")
         if not is_known or weight is None or weight > MOST_WEIGHT:
@@ -56,10 +53,12 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
         runs[-1].append(batch)
         left = batch.facts["n_candidates"] - len(picks)
     answered = {*state.labels, *state.skipped}
-    rows = [{event.row for batch in run for event in of(batch)} for run in runs]
+    rows = [{event.row for batch in run for event in asked[batch.number]} for run in runs]
     if answered.isdisjoint(set().union(*rows)):
         return None
-    sure = [sum(_sure(batch) * sum(one.row in answered for one in of(batch)) for batch in run) for run in runs]
+    sure = [
+        sum(_sure(batch) * sum(one.row in answered for one in asked[batch.number]) for batch in run) for run in runs
+    ]
     best = _answered(runs[int(np.argmax(sure))], asked, events, state, answered)
     uncounted.difference_update(best.rows.tolist())
     apart = set().union(*rows).difference(best.rows.tolist(), uncounted)
@@ -74,7 +73,7 @@ def _sure(batch: BatchRecord) -> float:
 
 def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Event]], set[int]]:
     """The picks of each batch; and the batches from another pool than the last one left, with its ``known`` rows."""
-    asked: dict[int, list[Event]] = {}
+    asked: dict[int, list[Event]] = defaultdict(list)
     fresh: set[int] = set()
     disturbed = False
     for event in events:
@@ -82,7 +81,7 @@ def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Eve
             if event.batch not in asked and disturbed:
                 fresh.add(event.batch)
                 disturbed = False
-            asked.setdefault(event.batch, []).append(event)
+            asked[event.batch].append(event)
             known.add(event.row)
         elif event.kind == "withdraw" or event.row not in known:
             disturbed = True
@@ -96,7 +95,7 @@ def _answered(
     state: State,
     answered: set[int],
 ) -> Picks:
-    picks = [event for batch in run for event in asked.get(batch.number, [])]
+    picks = [event for batch in run for event in asked[batch.number]]
     n = 1 + max(i for i, event in enumerate(picks) if event.row in answered)
     sure = {batch.number: _sure(batch) for batch in run}
     n_pool = run[0].facts["n_candidates"]

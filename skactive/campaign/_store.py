@@ -168,7 +168,7 @@ class Store:
         self._check_thread()
         if not self.path.is_file():
             raise CampaignError(
-                f"{self._file} is no file. `Campaign.start` begins a campaign, in the shell `skactive start`."
+                f"{self._file} is not there. Begin a campaign by `Campaign.start`, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
             if not self._n_records:
@@ -502,19 +502,12 @@ class Ledger:
         self.out.difference_update(rows)
         self.skipped.difference_update(rows)
 
-    def _vote(
-        self,
-        annotator: str,
-        rows: list[int],
-        labels: list[Any],
-        whens: Iterable[float],
-        numbers: Iterable[int] | None = None,
-    ) -> None:
+    def _vote(self, name: str, rows: list[int], labels: list[Any], whens: Iterable[float], numbers: Any = ()) -> None:
         _require(len(labels) == len(rows), "each row has a label")
         _require(set(map(type, labels)) <= {str, int, float, bool}, "labels are texts, numbers or booleans")
-        self._revoke(annotator, rows)
+        self._revoke(name, rows)
         votes = zip(whens, numbers or itertools.count(self.seen + 1), labels, strict=False)
-        self.votes.setdefault(annotator, {}).update(zip(rows, votes, strict=True))
+        self.votes.setdefault(name, {}).update(zip(rows, votes, strict=True))
         self.counts.update(labels)
 
     def _revoke(self, annotator: str, rows: list[int]) -> dict[int, Vote]:

@@ -160,13 +160,13 @@ def tell(options: argparse.Namespace) -> str:
             told = campaign.tell(frame, annotator=options.annotator, unasked=options.unasked)
             _warn_of_others(campaign, frame)
     status, name = _counted(campaign), shlex.quote(options.campaign)
-    out = f" {status.n_out} rows are still out." if status.n_out else ""
+    out = f" {_count(status.n_out, 'row')} still out." if status.n_out else ""
     if told.n_corrected and options.annotator is None and not _is(path, ".json"):  # which names annotators itself
         out += " Where several people label, tell the file of each by --annotator NAME: then none replaces another's."
     if status.n_disputed:
-        out += f" {status.n_disputed} rows are disputed: no label counts while their annotators disagree."
+        out += f" {_count(status.n_disputed, 'row')} disputed: no label counts while their annotators disagree."
     text = (
-        f"{path}: {told} The campaign has {status.n_labels:,} labels{_by_label(status)}.{out}\n"
+        f"{path}: {told} The campaign has {_count(status.n_labels, 'label')}{_by_label(status)}.{out}\n"
         f"Next: skactive ask {name} -n 20 -o next.csv, or skactive status {name}"
     )
     return _answer(options, text, status, told=vars(told))
@@ -187,12 +187,12 @@ def withdraw(options: argparse.Namespace) -> str:
 def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]], None], done: str) -> str:
     """Do something with the rows that are named, or with all that are out."""
     campaign = Campaign.open(options.campaign)
-    ids = _typed(campaign, options.ids) or _counted(campaign).out.index.tolist()
+    ids = _put_back(campaign, _typed(campaign, options.ids)) or _counted(campaign).out.index.tolist()
     if not ids:
         raise CampaignError("No rows are out.")
     do(campaign, ids)
     status, n = _counted(campaign), len(set(ids))
-    return _answer(options, f"{n} row{'s' * (n != 1)} {done}. {status}", status, ids=ids)
+    return _answer(options, f"{_count(n, 'row')} {done}. {status}", status, ids=ids)
 
 
 def recheck(options: argparse.Namespace) -> str:
@@ -223,7 +223,8 @@ def change(options: argparse.Namespace) -> str:
         raise CampaignError("`open` and `close` are two ways: take one.")
     campaign = Campaign.open(options.campaign)
     closed = options.close if options.open or options.close else None
-    campaign.set(task=options.task, closed=closed, add=options.add_label or (), rename=dict(options.rename or ()))
+    renamed = dict(options.rename or ())
+    campaign.set(task=options.task or "auto", closed=closed, add=options.add_label or (), rename=renamed)
     status, labels = _counted(campaign), campaign._settings["labels"]
     allowed = f", {', '.join(map(str, labels))} and no others" if labels else ""
     return _answer(
@@ -307,12 +308,12 @@ def export(options: argparse.Namespace) -> str:
 def predict(options: argparse.Namespace) -> str:
     """Write what the model guesses for rows of another file."""
     keep_inputs(options.output, {"the table of these rows": [options.rows]})
-    campaign = opened(options, verbose=sys.stderr.isatty())
+    campaign = opened(options, verbose=_is_watched())
     frame = _table([options.rows], None, None, campaign.id or "id", *_words(campaign), like=_dialect(campaign))
     with error_context(options.rows):
         guesses = campaign.predict(frame)
     if options.output is None:
-        return _answer(options, guesses.to_string(), **guesses.reset_index().to_dict("list"))
+        return _answer(options, guesses.to_string(), **_finite(guesses.reset_index().to_dict("list")))
     frame = frame.assign(**guesses.set_axis(frame.index, axis=0))
     write_table(frame, options.output, _dialect(campaign), force=options.force)
     return _answer(options, f"{options.output} holds {len(frame):,} rows, with columns guess and guess_probability.")
@@ -408,14 +409,8 @@ def labels_of(
     odd = np.flatnonzero(texts.notna() & found[-1].isna()).tolist()
     if odd:
         rule = f"a label must be a number, with the decimal mark {spelt[-1].mark!r} of the table"
-        rule += (
-            ""
-            if kind
-            else (
-                ", as most of the first labels are: mend it, or say that they are classes, by --task classification of "
-                "`skactive start` or `skactive set`"
-            )
-        )
+        remedy = "mend it, or say that all are classes, by --task classification of `skactive start` or `skactive set`"
+        rule += "" if kind else f", as most of the first labels are: {remedy}"
         raise CampaignError(f"{rule}. Got {texts.iloc[odd[0]]!r}.", odd)
     if dialect.sep and not dialect.decimal and like.mark:
         others = read(texts, Reading("number", mark=like.mark, grouped=True))
@@ -514,8 +509,8 @@ def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
             both = shown(sorted(same, key=lambda one: len(str(one))))
             said = f"{id!r} may be {both}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
             raise CampaignError(said, [entry])
-        found[entry] = next(iter(same)) if len(same) == 1 else id
-    if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now != id]:
+        found[entry] = id if id in known or len(same) != 1 else next(iter(same))
+    if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:
         warn(f"ids are read as those asked for, {changed[0]}: spreadsheets change such ids. {len(changed)} in all.")
     return found
 
@@ -664,6 +659,10 @@ def _in_words(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{len(paths)} files"
 
 
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
 def _is(path: str | Path, suffix: str) -> bool:
     return Path(path).suffix.lower() == suffix
 
@@ -672,6 +671,8 @@ def _finite(value: Any) -> Any:
     """With None for numbers that JSON does not know."""
     if isinstance(value, dict):
         return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

@@ -34,6 +34,7 @@ import pyarrow.csv
 from pyarrow import compute, parquet
 
 from ..campaign._columns import GAPS
+from ..campaign._store import shown
 from ._files import FileError, atomic_write, check_size, contents
 
 DELIMITERS = ",;\t|"
@@ -388,9 +389,9 @@ def _typed(column: Any, texts: Any, name: str, file: _File) -> Any:
         texts = compute.utf8_ltrim(texts, "+")  # which Arrow does not cast
     marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
     if with_commas and len(marked) and _all_match(marked, PARTED_THOUSANDS):
-        shown, texts = marked[0].as_py(), compute.replace_substring(texts, ".", "")
-        what = f"{shown.replace(',', '.')}, with a decimal mark" if has_comma else shown.replace(".", "")
-        file.notes.append(f"column {name!r}: {shown} is read as {what}.")
+        first, texts = marked[0].as_py(), compute.replace_substring(texts, ".", "")
+        what = f"{first.replace(',', '.')}, with a decimal mark" if has_comma else first.replace(".", "")
+        file.notes.append(f"column {name!r}: {first} is read as {what}.")
     texts = compute.replace_substring(texts, ",", ".") if has_comma else texts
     if _all_match(texts, WHOLE):
         try:
@@ -478,7 +479,10 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
     if types.is_dictionary(kind):
         return _parquet_column(name, column.cast(kind.value_type), as_text)
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        raise ValueError(f"column {name!r} holds values of the kind {kind}, and a cell must be a text or a number.")
+        remedy = (
+            "Make a column of each of its numbers, `frame[names] = frame.pop(name).tolist()` in pandas, or leave it out"
+        )
+        raise ValueError(f"column {name!r} holds {kind}, and a cell must be a text or a number. {remedy}.")
     if as_text and not (types.is_string(kind) or types.is_large_string(kind)):
         return _array(column.to_pylist(), True, name, [])
     if types.is_time(kind):
@@ -511,7 +515,7 @@ def _read_workbook(content: bytes, file: _File) -> Any:
     (_, *file.rows), cells = filled, [*filled.values()]
     errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
     if errors:
-        file.notes.append(f"{len(errors)} cells that hold an error are missing values, {errors[0]} the first.")
+        file.notes.append(f"cells that hold an error are missing values: {shown(errors, 3)} of {sheet.title!r}.")
     names, columns = [], []
     for head, *below in itertools.zip_longest(*cells):  # column by column
         names.append(str(_of_cell(head, True) or ""))

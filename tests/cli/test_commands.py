@@ -94,7 +94,7 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
         filled(f"week{week}.csv", says, 0.5)
         out = shell(f"tell c.db week{week}.csv").out
         assert f"The campaign has {20 * week + 10} labels" in out
-        assert "10 rows are still out" in out
+        assert "10 rows still out" in out
     status = json.loads(shell("status c.db --json").out)
     assert (status["n_labels"], status["n_out"], status["n_left"]) == (30, 10, N - 40)
     assert "`previous`" not in status["report"]
@@ -496,6 +496,11 @@ def test_parameters_of_python_become_options():
         ("ask c.db", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
         ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
         ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
+        (
+            "tell c.db a.csv",
+            '`set` changes it by task="x", in the shell --task x.',
+            "`skactive set` changes it by --task x.",
+        ),
         ("tell c.db a.csv", "`withdraw` it: a mark in `skip`.", "`skactive withdraw` it: a mark in `skip`."),
     ]:
         command, *arguments = line.split()
@@ -709,3 +714,12 @@ def test_rows_above_a_header_are_not_lost(shell, name):
     assert "rows with ids, '1', '2', are above its header" in shell(f"tell c.db {name}", 2).err
     write_table(pd.DataFrame(rows[2:], columns=["A title", "B"]), name, force=True)
     assert "1 new label" in shell(f"tell c.db {name}").out
+
+
+def test_ids_by_hand_are_put_back_too_and_a_row_that_is_not_out_is_skipped(shell):
+    shell.start(age=[0.5, *range(N - 1)])
+    shell("ask c.db -n 1 --must 007")
+    assert "'7' as '007'" in shell("withdraw c.db 7").err
+    assert "1 row skipped" in shell("skip c.db 008").out
+    with pytest.raises(SystemExit, match="2"):
+        shell("set c.db --task auto")
