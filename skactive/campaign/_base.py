@@ -241,7 +241,7 @@ class CampaignBase:
         """Decide anew what labels are."""
         ledger, settings = self._store.ledger(), self._settings
         models.check_score(settings["query"].get("params", {}).get("score"), kind)
-        closed = settings["labels"] or []
+        closed = (settings["labels"] or []) if kind == "classes" else []  # numbers are any
         names = in_kind({*ledger.counts, *closed}, kind, settings.get("dialect", {}).get("decimal"))
         self._rename(names, {"kind": kind, "labels": [names[label] for label in closed] or None}, ledger.seen)
 

@@ -387,7 +387,11 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
             "place first, or `withdraw` their rows."
         )
     known = dict(zip(texts, numbers.tolist(), strict=True))
-    return {label: converted(known.get(label, label), set(), kind) for label in labels}
+    names = {label: converted(known.get(label, label), set(), kind) for label in labels}
+    are_texts = kind == "classes" and any(
+        isinstance(one, float) for one in names.values()
+    )  # which no model has as classes
+    return {label: str(one) for label, one in names.items()} if are_texts else names
 
 
 def events_of(
