@@ -129,9 +129,8 @@ class Accuracy:
     @property
     def commonest(self) -> Any:
         """The class with the largest share of the rows without a label."""
-        if self.classes is None:
-            return None
-        return self.classes["share"].fillna(0.0).sort_values(ascending=False, kind="stable").index.tolist()[0]
+        shares = {} if self.classes is None else dict(self.classes["share"].fillna(0.0).items())
+        return max(shares, key=lambda label: shares[label], default=None)
 
     def on_rows(self) -> str:
         """The accuracy, that of naming always the commonest class, and how it was estimated."""

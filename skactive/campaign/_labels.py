@@ -184,12 +184,6 @@ def bare_number(text: Any) -> str | None:
     return found and found[1]
 
 
-def _spelt_as(label: Any, known: Mapping[Any, Any] | set[Any]) -> Any:
-    """The text among the known ones that is the same whole number, if there is one."""
-    bare = bare_number(label)
-    return label if bare is None else next((one for one in (label, bare, f"{bare}.0") if one in known), label)
-
-
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:
     """The input of `Campaign.tell` as answers, in its order."""
     if hasattr(labels, "to_pandas") and hasattr(labels, "columns"):  # of polars, say
@@ -305,8 +299,10 @@ class Vocabulary:
     def label(self, label: Any) -> Any:
         """A label in the type and the spelling of the others, by its new name, if it is allowed."""
         known = set(self.closed or ()) or self.known
-        label = _spelt_as(converted(label, known, self.kind), known)
-        label = label if label in known else self.renamed.get(label, label)
+        label = converted(label, known, self.kind)
+        bare = bare_number(label)
+        same = [one for one in (label, bare, bare and f"{bare}.0") if one in known]
+        label = same[0] if same else self.renamed.get(label, label)
         if self.closed is not None and label not in self.closed:
             raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
         return label
@@ -382,10 +378,8 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
     readings = [spelling_of(texts, mark), *([Reading("number", mark=mark, grouped=True)] if mark else [])]
     numbers = max((read(texts, one) for one in readings), key=pd.Series.count) if kind == "numbers" else texts
     if odd := texts[numbers.isna()].tolist():
-        raise CampaignError(
-            f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}: tell numbers in their "
-            "place first, or `withdraw` their rows."
-        )
+        remedy = "tell numbers in their place first, or `withdraw` their rows"
+        raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}: {remedy}.")
     known = dict(zip(texts, numbers.tolist(), strict=True))
     names = {label: converted(known.get(label, label), set(), kind) for label in labels}
     are_texts = kind == "classes" and any(

@@ -56,19 +56,15 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
     rows = [{event.row for batch in run for event in asked[batch.number]} for run in runs]
     if answered.isdisjoint(set().union(*rows)):
         return None
-    sure = [
-        sum(_sure(batch) * sum(one.row in answered for one in asked[batch.number]) for batch in run) for run in runs
-    ]
-    best = _answered(runs[int(np.argmax(sure))], asked, events, state, answered)
+    least: dict[int | None, float] = {
+        one.number: 1 / one.facts.get("largest_weight", 1.0) for run in runs for one in run
+    }
+    sure = [sum(least[one.number] * len(answered & {e.row for e in asked[one.number]}) for one in run) for run in runs]
+    best = _answered(runs[int(np.argmax(sure))], asked, least, events, state, answered)
     uncounted.difference_update(best.rows.tolist())
     apart = set().union(*rows).difference(best.rows.tolist(), uncounted)
     n_uncounted, n_apart = (len(some.intersection(state.labels)) for some in (uncounted, apart))
     return replace(best, n_uncounted=n_uncounted, n_apart=n_apart)
-
-
-def _sure(batch: BatchRecord) -> float:
-    """The least probability of a row in a pick of a batch, relative to uniform choice."""
-    return float(1 / batch.facts.get("largest_weight", 1.0))
 
 
 def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Event]], set[int]]:
@@ -91,20 +87,20 @@ def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Eve
 def _answered(
     run: Sequence[BatchRecord],
     asked: Mapping[int, list[Event]],
+    least: Mapping[int | None, float],
     events: Sequence[Event],
     state: State,
     answered: set[int],
 ) -> Picks:
     picks = [event for batch in run for event in asked[batch.number]]
     n = 1 + max(i for i, event in enumerate(picks) if event.row in answered)
-    sure = {batch.number: _sure(batch) for batch in run}
     n_pool = run[0].facts["n_candidates"]
     return Picks(
         np.array([event.row for event in picks[:n]], dtype=np.int64),
         np.array([event.log_proba for event in picks[:n]], dtype=np.float64),
         _pool_before(picks[0].number, events, state, n_pool),
         n_pool,
-        sum(sure[event.batch] for event in picks[:n] if event.batch is not None),
+        sum(least[event.batch] for event in picks[:n]),
         run[0].number,
     )
 

@@ -22,14 +22,14 @@ import pandas as pd
 from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
 from ..campaign._base import TASKS
-from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
+from ..campaign._columns import GAPS, Reading, is_of_numbers, read, spelling_of, told_of_odd
 from ..campaign._labels import Answer, bare_number, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
 from ..campaign._table import RESERVED_IDS, files_of, row_hashes
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
-from ._tables import OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
+from ._tables import EXACT, OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
 LEADING_ZEROS = re.compile("^0+(?=[0-9]+$)")
@@ -295,7 +295,7 @@ def export(options: argparse.Namespace) -> str:
     frame = frame[frame[campaign.target].notna()] if options.labelled else frame
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
-    write_table(frame, options.output, _dialect(campaign), force=options.force)
+    write_table(_with_numbers(campaign, frame, options.output), options.output, _dialect(campaign), force=options.force)
     status, n = _counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
     what = f"the {n:,} rows with a label" if options.labelled else what
@@ -473,16 +473,11 @@ def _returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
         )
     given, id = {"dialect": _asked_for(options), "like": _dialect(campaign)}, campaign.id or "id"
     frame = _table([path], id, campaign.target, "skip", *_words(campaign), **given)
-    above = {_bare(row[id]) for row in frame.attrs["above"] if row.get(id)}
-    if above and (lost := sorted(above.intersection(map(_bare, campaign._ids)))):
+    above = {LEADING_ZEROS.sub("", str(row[id])) for row in frame.attrs["above"] if row.get(id)}
+    if lost := [one for one in campaign._ids if LEADING_ZEROS.sub("", str(one)) in above] if above else []:
         said = f"rows with ids, {shown(lost)}, are above its header. If it was sorted with the rows, move it up."
         raise FileError(f"{path}: {said}")
     return frame
-
-
-def _bare(id: Any) -> str:
-    """An id without the zeros that spreadsheets take away."""
-    return LEADING_ZEROS.sub("", str(id))
 
 
 def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
@@ -501,7 +496,7 @@ def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     ledger, are_kept = campaign._store.ledger(), any(re.fullmatch("0[0-9]+", str(id)) for id in ids)
     fits: dict[str, list[Any]] = {}
     for id in campaign._ids.take(sorted({*ledger.asked}.union(*ledger.votes.values()))).tolist():
-        fits.setdefault(_bare(id), []).append(id)
+        fits.setdefault(LEADING_ZEROS.sub("", str(id)), []).append(id)
     found, known = list(ids), campaign._ids
     for entry, id in enumerate(ids):
         same = {*fits.get(bare_number(id) or "", []), *([id] if id in known else [])}
@@ -591,8 +586,18 @@ def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
     frame.insert(1, "skip", None)
     if guesses is not None:
         frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
-    frame = frame.reset_index(names=campaign.id or "id")
+    frame = _with_numbers(campaign, frame.reset_index(names=campaign.id or "id"), output)
     return {output: packed(frame, str(output), _dialect(campaign), _choices(campaign))}
+
+
+def _with_numbers(campaign: Campaign, frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    """For a workbook, which does not add texts: numbers in columns that are texts for an odd cell alone."""
+    plain = {name: one for name, one in campaign._readings.items() if str(one) == "number" and not one.form}
+    for name in frame.columns.intersection([*plain]) if _is(path, ".xlsx") else ():
+        numbers = read(frame[name], plain[name])
+        if not is_of_numbers(frame[name]):
+            frame = frame.assign(**{name: numbers.astype(object).where(numbers.abs() < EXACT, frame[name])})
+    return frame
 
 
 def _choices(campaign: Campaign) -> Choices | None:

@@ -584,20 +584,17 @@ def test_labels_that_come_into_the_table_later_are_taken_and_those_against_the_c
 
 
 def test_a_rename_changes_no_order_and_holds_for_old_names_that_still_come(tmp_path):
-    frame = table()
-    ids = frame["customer"].tolist()
-    campaign = started(tmp_path, frame)
-    campaign.ask(len(ids))
+    campaign, frame = started(tmp_path), table()
+    ids = campaign.ask(4).index
     campaign.tell({ids[0]: "nein", ids[1]: "ja"}, annotator="a")
     campaign.tell({ids[0]: "ja"}, annotator="b")  # within the same second
     campaign.set(rename={"nein": "no"})
     assert campaign.to_frame()["churn"][ids[0]] == "ja"
     campaign.set(rename={"ja": "yes"}, closed=True)
     assert campaign.tell({ids[0]: "nein", ids[1]: "ja"}, annotator="a").n_same == 2
-    late = frame.assign(churn=["nein" if id == ids[2] else None for id in ids])
     with pytest.warns(UserWarning, match="1 label new to the campaign"):
-        campaign = Campaign.open(campaign.path, late)
-    assert campaign.status(accuracy=False, report=False).by_label == {"yes": 2, "no": 1}
+        campaign = opened(tmp_path, frame.assign(churn=frame["customer"].map({ids[2]: "nein"})))
+    assert counts(campaign).by_label == {"yes": 2, "no": 1}
     campaign.set(rename={"no": "nein"})  # back again
     campaign.tell({ids[3]: "no"})
     assert campaign.to_frame()["churn"][[ids[2], ids[3]]].tolist() == ["nein", "nein"]
