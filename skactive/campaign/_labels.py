@@ -331,14 +331,13 @@ class Vocabulary:
         if strangers := [*names.keys() - before]:
             raise CampaignError(f"`rename` must name labels of {shown(sorted(before, key=str))}: {shown(strangers)}.")
         is_closed = self.closed is not None if closed is None else closed
-        if add and not is_closed:
+        if len(add) and not is_closed:
             raise CampaignError("`add` is for a closed set, and this is open: `closed` closes it to all named so far.")
         allowed = {names.get(label, label) for label in self.closed or self.known} | {typed[label] for label in add}
         if is_closed and not allowed:
             raise CampaignError("`closed` needs labels, and there are none yet: give some by `add`.")
         past = {old: names.get(new, new) for old, new in self.renamed.items()} | names
-        current = {*past.values(), *(typed[label] for label in add)}
-        renamed = [(old, new) for old, new in past.items() if old not in current]
+        renamed = [(old, new) for old, new in past.items() if old not in {*past.values(), *map(typed.get, add)}]
         return allowed_labels(allowed, self.kind) if is_closed else None, names, renamed
 
 

@@ -50,10 +50,11 @@ def start(options: argparse.Namespace) -> str:
     campaign = Campaign.open(path)
     status, kind = _counted(campaign), campaign._settings["kind"]
     what = {"numbers": "numbers to predict", None: "classes or numbers, as the first ones will say"}.get(kind, kind)
+    by_row = "".join(f"{name} by {vars(options)[name]!r}, " for name in ("groups", "weight") if vars(options)[name])
     text = (
         f"{path} begins a campaign for the {status.n_rows:,} rows of {_in_words(options.pool)}: {status.n_labels:,} "
         f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
-        f"Labels are {what}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"Labels are {what}; {by_row}the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"{_columns_in_words(columns)}\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
     )
@@ -346,12 +347,16 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
     frame = _table(paths, bare.id, bare.target, like=_dialect(bare))
     changes: Any = "take" if options.take_changes else "refuse"
+    n_before = len(bare._ids)
     with error_context(_in_words(paths), frame):
         given = frame.attrs["dialect"], _dialect(bare)
         frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], *given)
         if bare.id is not None:
             frame[bare.id] = _typed(bare, frame[bare.id])
         campaign = bare._go_on(frame if bare.id else frame.reset_index(drop=True), None, None, changes)
+    if n_new := len(campaign._ids) - n_before:
+        n_labels = sum(row >= n_before for row in campaign._store.ledger().came)
+        warn(f"{_count(n_new, 'row')} came with the table, {n_labels} of them with a label.")
     if options.pool:
         campaign._store.note({"pool": _beside(campaign.path, paths)})
     return campaign
@@ -409,8 +414,8 @@ def labels_of(
     odd = np.flatnonzero(texts.notna() & found[-1].isna()).tolist()
     if odd:
         rule = f"a label must be a number, with the decimal mark {spelt[-1].mark!r} of the table"
-        remedy = "mend it, or say that all are classes, by --task classification of `skactive start` or `skactive set`"
-        rule += "" if kind else f", as most of the first labels are: {remedy}"
+        ways = "mend it, or say by --task classification of `skactive start` or `skactive set` that all are classes"
+        rule += "" if kind else f", as most are: {ways}"
         raise CampaignError(f"{rule}. Got {texts.iloc[odd[0]]!r}.", odd)
     if dialect.sep and not dialect.decimal and like.mark:
         others = read(texts, Reading("number", mark=like.mark, grouped=True))
@@ -499,10 +504,9 @@ def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
         fits.setdefault(LEADING_ZEROS.sub("", str(id)), []).append(id)
     found, known = list(ids), campaign._ids
     for entry, id in enumerate(ids):
-        same = {*fits.get(bare_number(id) or "", []), *([id] if id in known else [])}
+        same = dict.fromkeys([*fits.get(bare_number(id) or "", []), *([id] if id in known else [])])
         if len(same) > 1 and not (are_kept and id in known):
-            both = shown(sorted(same, key=lambda one: len(str(one))))
-            said = f"{id!r} may be {both}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
+            said = f"{id!r} may be {shown([*same])}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
             raise CampaignError(said, [entry])
         found[entry] = id if id in known or len(same) != 1 else next(iter(same))
     if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:

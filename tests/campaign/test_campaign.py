@@ -636,7 +636,7 @@ def test_what_labels_are_can_be_changed_there_and_back(tmp_path):
     assert (campaign.kind, counts(campaign).by_label) == ("numbers", {"least": 0.0, "mean": 1.5, "largest": 3.0})
     campaign.set(task="classification")
     assert (campaign.kind, counts(opened(tmp_path, table())).by_label) == ("classes", {0: 3, 1: 3, 2: 3, 3: 3})
-    campaign.set(closed=True)
+    campaign.set(closed=True, add=np.array(["4"]))
     campaign.set(task="regression")
     campaign.tell(dict.fromkeys(campaign.history()["id"][:6], 1.5))  # numbers are not closed
     campaign.set(task="classification")

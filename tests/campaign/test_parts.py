@@ -331,9 +331,7 @@ def test_picks_end_with_the_last_answer_and_are_none_under_limits(tmp_path):
 
 
 def test_picks_begin_anew_where_rows_come_in_from_elsewhere(tmp_path):
-    campaign, _ = campaign_with_labels(
-        tmp_path, 0, 1, label=lambda x, rng: np.full(500, "b")
-    )  # no model: uniform draws
+    campaign, _ = campaign_with_labels(tmp_path, 0, 1, label=lambda x, rng: np.full(500, "b"))  # uniform draws
     first, *others = (id for id in range(500) if id not in set(campaign.history()["id"]))
     campaign.tell({first: "b"}, unasked=True)
     batch = campaign.ask(30)

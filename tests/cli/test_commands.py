@@ -12,7 +12,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import openpyxl
 import pandas as pd
 import pytest
 
@@ -497,11 +496,7 @@ def test_parameters_of_python_become_options():
         ("ask c.db", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
         ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
         ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
-        (
-            "tell c.db a.csv",
-            '`set` changes it by task="x", in the shell --task x.',
-            "`skactive set` changes it by --task x.",
-        ),
+        ("tell c.db a.csv", 'by task="x", in the shell --task x.', "by --task x."),
         ("tell c.db a.csv", "`withdraw` it: a mark in `skip`.", "`skactive withdraw` it: a mark in `skip`."),
     ]:
         command, *arguments = line.split()
@@ -609,7 +604,7 @@ def test_ids_that_several_rows_fit_are_refused_and_a_file_with_its_zeros_is_read
     shell(f"{START} --seed 0")
     shell("ask c.db -n 1 --must 007")
     Path("a.csv").write_text("id,churn\n7,no\n")  # which nobody asked for
-    assert "'7' may be '7', '007'" in shell("tell c.db a.csv --unasked", 2).err
+    assert "'7' may be '007', '7'" in shell("tell c.db a.csv --unasked", 2).err
     shell("ask c.db -n 5")
     for text, row in (("9,no\n7,no\n", 3), ("7.0,no\n9,no\n", 2), ("01A,no\n7,no\n", 3)):
         Path("a.csv").write_text(f"id,churn\n{text}")
@@ -639,9 +634,12 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     says, ids = shell.label(30)
     frame = pd.read_csv("pool.csv", dtype={"id": str})
     frame["churn"] = frame["id"].map({id: says[id] for id in frame["id"] if id not in ids[:5]})
-    frame[frame["id"] != "x"].to_csv("pool.csv", index=False)
-    assert f"{N - 30} labels new to the campaign" in shell("export c.db -o all.csv --labelled").err
-    assert len(pd.read_csv("all.csv")) == N
+    new = pd.DataFrame({"id": ["new", "newer"], "age": [20, 30], "plan": "basic", "churn": ["no", None]})
+    pd.concat([frame, new]).to_csv("pool.csv", index=False)
+    said = shell("export c.db -o all.csv --labelled").err
+    assert f"{N - 30} labels new to the campaign" in said
+    assert "2 rows came with the table, 1 of them with a label" in said
+    assert len(pd.read_csv("all.csv")) == N + 1
     shell("withdraw c.db " + " ".join(ids[:9]))
     assert "and no others" in shell("set c.db --rename yes ja --close --add-label maybe").out
     assert "takes either --task" in shell("set c.db", 2).err
@@ -670,9 +668,7 @@ def test_a_slip_among_first_labels_does_not_make_classes_of_numbers(shell):
     shell.start()
     ids, labels = shell("ask c.db -n 20").out.splitlines()[:20], [*map(str, range(100, 119)), "ca. 98"]
     pd.DataFrame({"id": ids, "churn": labels}).to_csv("a.csv", index=False)
-    error = shell("tell c.db a.csv", 2).err
-    assert "a.csv, row 21: a label must be a number" in error
-    assert "by --task classification of `skactive start` or `skactive set`. Got 'ca. 98'" in error
+    assert re.search(r"a\.csv, row 21: .* by --task classification .* Got 'ca\. 98'", shell("tell c.db a.csv", 2).err)
     shell("set c.db --task classification")
     shell("tell c.db a.csv")
     assert "If labels are numbers, say so by" in shell("status c.db --quick").out
@@ -698,8 +694,7 @@ def test_batches_hold_all_digits_of_short_floats_and_numbers_beside_an_odd_cell(
         batch = read_table(f"a{back}", text=["id", "churn"])
         write_table(batch.assign(churn="no"), f"b{back}")
         assert shell(f"tell c.db b{back}").err == ""
-    cells = [cell.value for cell in openpyxl.load_workbook("a.xlsx").active["D"]]
-    assert sorted(map(type, cells), key=str) == [*[float] * (N - 1), str, str]
+    assert pd.read_excel("a.xlsx")["age"].map(type).value_counts().to_dict() == {float: N - 1, str: 1}
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.xlsx"])
