@@ -479,10 +479,8 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
     if types.is_dictionary(kind):
         return _parquet_column(name, column.cast(kind.value_type), as_text)
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        remedy = (
-            "Make a column of each of its numbers, `frame[names] = frame.pop(name).tolist()` in pandas, or leave it out"
-        )
-        raise ValueError(f"column {name!r} holds {kind}, and a cell must be a text or a number. {remedy}.")
+        remedy = "Leave it out, or make a column of each number of its lists"
+        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
     if as_text and not (types.is_string(kind) or types.is_large_string(kind)):
         return _array(column.to_pylist(), True, name, [])
     if types.is_time(kind):
