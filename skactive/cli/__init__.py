@@ -365,4 +365,7 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
 
     text = cut(" ".join(text.split())).replace("`labels` at the", "`--labels` at the")
     text = re.sub(r"[^ ]+, in the shell ", "", text)
+    text = re.sub(
+        "^Found unknown categories .*", "Categories that no row of the table has tell the model nothing.", text
+    )
     return re.sub(r"`([a-z_.]+)`(=?)", named, text)
