@@ -19,10 +19,10 @@ from ._utils.validation import (
     real_array,
     warn,
 )
-from .posterior._embeddings import Represent, represent_by
+from .posterior._embeddings import represent_by
 from .posterior._wrappers import in_batches
 from .query import Batch, BatchQuery, Pool, Streams, model_of
-from .query._draws import as_numbers, check_ran_a_layer, collect, point_set
+from .query._draws import Kept, as_numbers, point_set, with_a_layer
 from .samplers._distances import PointSet, Residuals, Vectors
 from .samplers._feasibility import Allowance, take_all, uniform_order
 from .samplers._repulsion import Bounds
@@ -148,22 +148,13 @@ class BADGEQuery(BatchQuery):
         check_classifier(model, "BADGE")
         represent = in_batches(represent_by(model, self.embedding), self.predict_batch_size)
         with probabilities_of(model):
-            probabilities, embeddings = collect(
-                pool.with_pending(),
-                lambda X: _of_rows(represent, X),
-                model=model,
-                chunk_size=self.chunk_size,
-                batch_size=getattr(represent, "batch_size", None),
-                verbose=self.verbose,
-            )
+            batch_size = getattr(represent, "batch_size", None)
+            kept = Kept(pool.with_pending(), lambda X: with_a_layer(*represent(X)), model)
+            kept.fill(pool.with_pending(), chunk_size=self.chunk_size, batch_size=batch_size, verbose=self.verbose)
+            probabilities, embeddings = kept.all()
             points = point_set(pool, *_factors(probabilities, embeddings))
         scores = np.sqrt(points.squared_norms[: len(pool)])
         return Batch(_seed(points, pool.allowance(k), rngs.batch), scores)
-
-
-def _of_rows(represent: Represent, X: Any) -> tuple[Any, Any]:
-    probabilities, embeddings = represent(X)
-    return probabilities, check_ran_a_layer(embeddings)
 
 
 def _factors(probabilities: Any, embeddings: Any) -> tuple[Residuals, Vectors]:

@@ -146,8 +146,8 @@ class CausalBALDQuery(ScoringQuery):
         """Whether the pool can be read again: its treatments are looked at before its rows are scored."""
         return not containers.is_read_once(pool.X)
 
-    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PoolDraws]:
-        """Scores of both outcomes of the candidates, and the draws that they are made of."""
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, None]:
+        """Scores of both outcomes of the candidates; no points, as rows do not keep apart."""
         name, score = name_of(self.score), look_up("score", self.score, SCORES)
         position = _checked_column(pool, self.treatment)
         draws = _outcome_draws(pool, learner, rng, position, **options_of(self))
@@ -157,7 +157,7 @@ class CausalBALDQuery(ScoringQuery):
             "propensity": lambda name: _fitted_propensity(self.propensity, name, pool, position, rng),
         }
         ready = ready_scores({name: score}, learner, sources)
-        return score_rows(pool, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0], draws
+        return score_rows(pool, draws, ready, chunk_size=self.chunk_size, verbose=self.verbose)[0], None
 
 
 def _fitted_propensity(

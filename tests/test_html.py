@@ -111,7 +111,7 @@ def test_a_campaign_and_its_status_show_sentences_by_topic(tmp_path):
     status = campaign.status()
     read, shown = card(status), card(campaign)
     assert "\n".join([*read.lines, *(cell for _, cell in read.tables[0][1])]) == str(status)
-    assert [name for name, _ in read.tables[0][1]] == ["labels", "out", "accuracy", "classes", "report"]
+    assert [name for name, _ in read.tables[0][1]] == ["labels", "out", "model", "accuracy", "classes", "report"]
     assert shown.lines == read.lines
     assert shown.tables[0][1] == read.tables[0][1][:2]
     assert HOSTILE in shown.tables[0][1][0][1]

@@ -34,7 +34,15 @@ PARTS = {
     ),
     "The paper: size of batches, coldness, other scores": ("batch_size", "beta", "other_scores"),
     "The paper: why it works": ("score_distributions", "rank_correlations", "hypo_exponential"),
-    "Beyond the paper: which query": ("which_query", "repulsion", "laplace", "epig", "cold_start"),
+    "Beyond the paper: which query": (
+        "which_query",
+        "probabilities",
+        "repulsion",
+        "laplace",
+        "epig",
+        "cold_start",
+        "model_choice",
+    ),
     "Beyond the paper: when to stop, and how good a model is": ("stopping", "unbiased_risk", "risk_intervals"),
 }
 """Studies by what they are about, the paper's in its order."""

@@ -80,6 +80,11 @@ def is_read_in_blocks(X: Any) -> bool:
     return isinstance(X, Stream)
 
 
+def is_mapped(X: Any) -> bool:
+    """Whether it is a pool whose blocks are dealt with where they are."""
+    return isinstance(X, Stream) and type(X.source).mapped is not Source.mapped
+
+
 def is_read_once(X: Any) -> bool:
     """Whether it is one whose rows come but once."""
     return isinstance(X, Stream) and X.source.is_once

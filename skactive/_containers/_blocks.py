@@ -17,14 +17,13 @@ from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 
 from .._utils.validation import failure_explained, warn
 from ._kinds import Arrays, Indices, check_plain, kind_of
 
 Where = int | Indices  # of a block: the position of its first row if rows are consecutive, else of all rows
-Values = NDArray[np.float64]
-Function = Callable[[slice, Any], Values]  # of a chunk, and its rows among those of the pass: (n_columns, n_rows)
+Function = Callable[[slice, Any], Any]  # of a chunk, and its rows among those of the pass
+Found = Iterable[tuple[slice, Any]]  # what a function gives for rows that follow one another, and where these are
 Layout = list[str | None]  # what a block is, what a row of it is, what each column holds; None for no values
 
 MOST_IN_MEMORY = 64 * 2**20  # bytes of rows up to which those that are read again are kept in memory
@@ -56,7 +55,7 @@ class Source(ABC):
     def read(self, wanted: Indices | None) -> Iterator[tuple[Where, Any]]:
         """Blocks in memory, and where their rows are; those without a row at ``wanted`` (sorted) may be skipped."""
 
-    def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Iterable[Values] | None:
+    def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Found | None:
         """The function of chunks of each block, computed where the blocks are; None if they have to be read here."""
         return None
 
@@ -124,7 +123,7 @@ class Stream:
         if left:
             yield _stacked(left)
 
-    def mapped(self, function: Function, rows: Indices | None, size: int) -> Iterator[tuple[slice, Values]]:
+    def mapped(self, function: Function, rows: Indices | None, size: int) -> Iterator[tuple[slice, Any]]:
         found = None
         if rows is None or (rows[1:] > rows[:-1]).all():
             self.begin(rows, 1)  # shows what all blocks must be like
@@ -133,9 +132,9 @@ class Stream:
             yield from values_of(function, self.chunks(rows, size))
             return
         self._begun, stop = None, 0
-        for values in found:
-            start, stop = stop, stop + values.shape[1]
-            yield slice(start, stop), values
+        for where, values in found:
+            stop = where.stop
+            yield where, values
         if rows is None:
             self.n_rows = stop
 
@@ -274,7 +273,7 @@ def count(block: Any) -> int:
     return int(kind_of(block).count_rows(block))
 
 
-def values_of(function: Function, chunks: Iterable[Any], start: int = 0) -> Iterator[tuple[slice, Values]]:
+def values_of(function: Function, chunks: Iterable[Any], start: int = 0) -> Iterator[tuple[slice, Any]]:
     """The function of each chunk, of rows that follow one another, and where these are."""
     for chunk in chunks:
         where = slice(start, start + count(chunk))

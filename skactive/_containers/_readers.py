@@ -14,12 +14,12 @@ from sklearn import config_context, get_config
 from .._utils.devices import Lock
 from .._utils.validation import failure_explained
 from ._blocks import (
+    Found,
     Function,
     Layout,
     ReadInBlocks,
     Source,
     Streams,
-    Values,
     Where,
     check_alike,
     count,
@@ -218,7 +218,7 @@ class DaskBlocks(Source):
                 yield start, block
             start += length
 
-    def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Iterable[Values]:
+    def mapped(self, function: Function, rows: Indices | None, size: int, first: Layout) -> Found:
         import dask
 
         if rows is not None:
@@ -234,7 +234,7 @@ class DaskBlocks(Source):
             place = start if wanted is None else place + len(wanted)
         large = {"distributed.admin.large-graph-warning-threshold": "1TB"}  # the warning is about the model
         with failure_explained("Scoring `X_pool` by dask"), dask.config.set(large):
-            return [values for values in dask.compute(*tasks) if values is not None]
+            return list(itertools.chain(*dask.compute(*tasks)))
 
 
 @dataclass(frozen=True)
@@ -247,16 +247,15 @@ class _Work:
     lock: Lock = field(default_factory=Lock)
     config: dict[str, Any] = field(default_factory=get_config)  # of scikit-learn, which belongs to a thread
 
-    def on_block(self, block: Any, start: int, length: int | None, wanted: Indices | None, place: int) -> Values | None:
-        """Values for a block that begins at ``start``; its rows ``wanted`` are at ``place`` of the pass."""
+    def on_block(self, block: Any, start: int, length: int | None, wanted: Indices | None, place: int) -> Found:
+        """What is found for a block that begins at ``start``; its rows ``wanted`` are at ``place`` of the pass."""
         _counted(block, length)
         check_alike(self.first, block, start)
         rows = block if wanted is None else kind_of(block).take(block, wanted)
         starts = range(0, count(rows), self.size)
         chunks = (kind_of(rows).slice(rows, at, min(at + self.size, count(rows))) for at in starts)
         with self.lock, config_context(**self.config):
-            found = [values for _, values in values_of(self.function, chunks, place)]
-        return np.concatenate(found, axis=1) if found else None
+            return list(values_of(self.function, chunks, place))
 
 
 def _counted(block: Any, length: int | None) -> int:

@@ -40,12 +40,11 @@ def paired_p_value(differences: ArrayLike) -> float:
     """Two-sided p-value of the sign-flip test that differences are as often of one sign as of the other.
 
     It is the part of all sign flips whose mean is as far from 0 as the mean seen: exact for up to 12 differences, and
-    from 20,000 flips at random for more (Fisher, 1935, sec. 21). NaN for a single difference, and for differences that
-    are all equal but not 0.
+    from 20,000 flips at random for more (Fisher, 1935, sec. 21). NaN for a single difference.
     """
     differences = np.asarray(differences, dtype=np.float64)
     n = len(differences)
-    if n < 2 or (np.ptp(differences) == 0 and differences[0] != 0):
+    if n < 2:
         return np.nan
     is_exact = n <= _MOST_EXACT
     rng = np.random.default_rng(0)
@@ -108,8 +107,10 @@ def trials_to_tell(differences: Sequence[float], n_comparisons: int) -> float:
 def verdict_of(found: Estimate, p: float, margin: float = 0.0) -> str:
     """What is said of a difference: better or worse by interval and p, within the margin by the interval, or both.
 
-    Else, and where there is no p, it cannot be told.
+    Equal differences have no interval, and are judged by their value. Else, and where there is no p, it cannot be told.
     """
-    said = ["better"] * (found.low > 0 and p <= _ERROR) + ["worse"] * (found.high < 0 and p <= _ERROR)
-    said += ["within the margin"] * (-margin < found.low and found.high < margin and not np.isnan(p))
+    low, high = (found.mean if np.isnan(end) else end for end in (found.low, found.high))
+    said = ["better"] * (low > 0 and p <= _ERROR) + ["worse"] * (high < 0 and p <= _ERROR)
+    is_within = (-margin < low and high < margin) or low == high == 0
+    said += ["within the margin"] * (is_within and not np.isnan(p))
     return ", ".join(said) or ("" if np.isnan(found.mean) else "cannot be told")

@@ -72,10 +72,10 @@ Scoring = Scorer | Sequence[Scorer] | Mapping[str, Scorer]
 
 # --- campaigns ------------------------------------------------------------------------------------
 
-ModelName = Literal["forest", "logistic", "boosting", "net"]
+ModelName = Literal["auto", "forest", "logistic", "boosting", "net"]
 Task = Literal["auto", "classification", "regression"]
 DisputeRule = Literal["latest", "majority", "open"]
-FirstRows = Literal["uniform", "kmeans++", "typical"]
+FirstRows = Literal["uniform", "typical"]
 Changes = Literal["refuse", "take"]
 
 

@@ -133,11 +133,11 @@ class Accuracy:
         return max(shares, key=lambda label: shares[label], default=None)
 
     def on_rows(self) -> str:
-        """The accuracy, that of naming always the commonest class, and how it was estimated."""
+        """The accuracy, and how it was estimated."""
         first = f"{self.measure} {self._shown(self)} {self._of_which_rows()}"
         if self.n_overall > self.n_rows:
             first += f", {self._shown(self.overall)} of the model on all {self.n_overall:,} rows"
-        return ". ".join(filter(None, (first, self._commonest(), *self._remarks(), self._not_counted())))
+        return ". ".join(filter(None, (first, *self._remarks(), self._not_counted())))
 
     def on_classes(self) -> str:
         """What is found of the rarest classes and what is left, and how well it is guessed."""
@@ -170,13 +170,6 @@ class Accuracy:
         when = "" if self.is_of_table else f" of those there before batch {self.first_batch}"
         return f"of guesses for the {self.n_rows:,} rows without a label{when}"
 
-    def _commonest(self) -> str:
-        if self.classes is None:
-            return ""
-        label = self.commonest
-        where = "without a label" if self.n_overall > self.n_rows else "of the table"
-        return f"{_percent(self.classes['share'][label])} of the rows {where} are {label!r}, the commonest class"
-
     def _remarks(self) -> list[str]:
         label = "1 label" if self.n_labels == 1 else f"{self.n_labels} labels"
         if self.n_groups:
@@ -184,7 +177,7 @@ class Accuracy:
         like = "" if self.weighted else ", as if the rows with a label were like the others"
         remarks = [f"From {label} by out-of-fold predictions{like}"]
         if self.groups is not None:
-            remarks.append(f"Each row is judged by a model without labels of its {self.groups!r}")
+            remarks.append(f"Each row is judged by a model without labels of its {self.groups!r}, as of a new one")
             if self.n_groups < FEWEST_GROUPS:
                 remarks.append(f"Labels of {FEWEST_GROUPS} groups are the fewest for an interval")
         elif not self.is_told:
@@ -220,11 +213,17 @@ def _count(number: float) -> str:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     counts = [f"{row['labelled']:,.0f}", f"{_count(row['left'])} {_ends(row, 'left', _count)}"]
     names = ("found", "recall", "precision")
-    return [*counts, *("" if math.isnan(row[f"{x}_low"]) else f"{_percent(row[x])} {_ends(row, x)}" for x in names)]
+    return [*counts, *("" if math.isnan(row[f"{x}_low"]) else _part(row, x) for x in names)]
 
 
 def _ends(row: Mapping[str, Any], name: str, show: Callable[[float], str] = _percent) -> str:
     return f"({show(row[f'{name}_low'])} to {show(row[f'{name}_high'])})"
+
+
+def _part(row: Mapping[str, Any], name: str) -> str:
+    """A part of a class with its interval, which stands alone where it is too wide for a value."""
+    is_told = row[f"{name}_high"] - row[f"{name}_low"] <= WIDEST
+    return f"{_percent(row[name])} {_ends(row, name)}" if is_told else _ends(row, name)[1:-1]
 
 
 def _of_class(label: Any, row: Mapping[str, Any]) -> str:
@@ -232,7 +231,7 @@ def _of_class(label: Any, row: Mapping[str, Any]) -> str:
     text = f"{label!r}: {row['labelled']:.0f} labelled, about {_count(row['left'])} left {_ends(row, 'left', _count)}"
     for name in ("recall", "precision"):
         if not math.isnan(row[f"{name}_low"]):
-            text += f", {name} {_percent(row[name])} {_ends(row, name)}"
+            text += f", {name} {_part(row, name)}"
     return text
 
 
@@ -287,12 +286,15 @@ class _Sample:
         return Interval(_ratio(a.value, a.value + b.value), *ends)
 
     def accuracy(self, right: Floats, more: float) -> Interval:
-        """The share of the rows that are right, from the sum of the wrong ones where the number of all is known."""
+        """The share of the rows that are right, from the smaller sum where the number of all is known."""
         wrong, whole = self.left(1 - right), self.whole
         if whole.low < whole.high or whole.value <= 0:  # or no row is left that is known to be like those with a label
             return self.share(right, 1 - right, more)
-        low, high = (1 - min(max(end, 0.0) / whole.value, 1.0) for end in (wrong.high, wrong.low - more))
-        return Interval(float(np.clip(1 - _ratio(wrong.value, self._answered), low, high)), low, high)
+        found, low, high = 1 - _ratio(wrong.value, self._answered), whole.low - wrong.high, whole.low - wrong.low
+        if (those := self.left(right)).value < wrong.value:  # the noise of the weights is less in it
+            found, low, high = _ratio(those.value, self._answered), those.low, those.high
+        low, high = (float(np.clip(end / whole.value, 0, 1)) for end in (low, high + more))
+        return Interval(float(np.clip(found, low, high)), low, high)
 
     def mean(self, loss: Floats) -> Interval:
         """The mean of a loss without a bound."""
@@ -322,9 +324,13 @@ class _Sample:
 
     def _estimate(self, of_picks: Floats) -> RiskEstimate:
         picks, heaviest = self.picks, float(self.weight[self.picks.pool].max())
-        risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=self.largest * heaviest)
+        # without a bound: the sum of all, and not what it is less than the largest, is compared with other sums
+        risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=math.inf)
+        least, n_left = risk.limits[0], picks.n_pool - len(picks.rows)
+        largest = self.largest * heaviest
+        limits = least, least + (largest * n_left / picks.n_pool if n_left else 0.0)
         # what no pick has met: the rule of three, over all batches
-        risk = replace(risk, step=risk.step and 1 / picks.n_sure)
+        risk = replace(risk, step=risk.step and 1 / picks.n_sure, largest_loss=largest, limits=limits)
         return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
 
     def _known(self, part: Floats) -> float:

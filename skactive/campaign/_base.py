@@ -25,7 +25,7 @@ from ..stopping import StoppingReport
 from . import _models as models
 from ._accuracy import Accuracy, accuracy_of
 from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
-from ._first_batch import FIRST, first_rows
+from ._first_batch import FIRST, typical_rows
 from ._labels import Answer, Told, Vocabulary, alike_in, events_of, in_kind, kind_of, late_labels, told_of_kind
 from ._picks import picks_of
 from ._status import report_on
@@ -65,7 +65,7 @@ class CampaignBase:
         **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
         "rule": one_of(RULES),
-        "first": one_of(("auto", *FIRST)),
+        "first": one_of(FIRST),
         "changes": one_of(get_args(Changes)),
         "labels": Rule(lambda v: hasattr(v, "__len__") and len(v) > 0 and not isinstance(v, str), "a list").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
@@ -277,26 +277,32 @@ class CampaignBase:
     def _can_fit(self, state: State) -> bool:
         return models.has_enough(list(state.labels.values()), self.kind)
 
+    def _set_model(self, model: Any) -> None:
+        """Fit another model from now on, in every process; an estimator is handed in again at `open`."""
+        self._store.note({"model": models.model_settings(model)})
+        self._model = model
+
     def _estimator(self) -> Any:
-        """The model, not fitted; a named one with preprocessing that knows the table."""
+        """The model that the file has by now, not fitted; a named one with preprocessing that knows the table."""
+        self._model = models.model_of(self._settings["model"], None if isinstance(self._model, str) else self._model)
         if not isinstance(self._model, str):
             return models.handed_in(self._model)
         return models.named_model(self._model, self._prepared(), self.kind)
 
     def _prepared(self) -> Any:
         """The fitted preprocessing of a named model."""
-        if "prepared" not in self._fits:
-            vectorizer = self._settings["model"].get("vectorizer", "plain")
+        vectorizer = self._settings["model"].get("vectorizer", "plain")
+        if vectorizer not in self._fits:
             given = self._features(), self._readings, vectorizer, self.random_state
-            self._fits["prepared"] = models.fitted_preprocessing(*given)
-        return self._fits["prepared"]
+            self._fits[vectorizer] = models.fitted_preprocessing(*given)
+        return self._fits[vectorizer]
 
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
         return self._features().take(rows), np.array([state.labels[row] for row in rows])
 
     def _kept(self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any]) -> Any:
-        """The result of ``make(X, y)`` for the labels that count; kept until these change."""
-        key = self.kind, *state.labels.items()
+        """The result of ``make(X, y)`` for the labels that count; kept until these or the model change."""
+        key = self.kind, str(self._settings["model"]), *state.labels.items()
         if self._fits.get(name, (None, None))[0] != key:
             self._fits[name] = key, make(*self._training(list(state.labels), state))
         return self._fits[name][1]
@@ -343,7 +349,8 @@ def check_settings(settings: dict[str, Any], n_rows: int) -> None:
     rules = CampaignBase.rules
     texts = Rule(lambda value: all(isinstance(name, str) for name in value), "texts")
     written = {
-        **{name: rules[name] for name in ("target", "id", "labels", "rule", "first", "groups", "weight")},
+        **{name: rules[name] for name in ("target", "id", "labels", "rule", "groups", "weight")},
+        "first": one_of((*FIRST, "kmeans++")),  # of files begun with it, which go on with typical rows
         **dict.fromkeys(("columns", "pool"), texts),
         "kind": one_of(filter(None, TASKS.values())).or_none(),
         "random_state": integer(0),
@@ -392,6 +399,7 @@ def query_of_batch(query: Any, seed: int, number: int, verbose: int = 0) -> Any:
     twin = clone(query)
     drawn = int(check_random_state([seed, 1, number]).integers(2**31 - 1))
     ours = {"random_state": drawn, **({"verbose": verbose} if verbose else {})}
+    ours |= {"diversity": 0} if getattr(query, "diversity", 0) == "auto" else {}  # intervals of accuracy were wider
     twin.set_params(**{name: value for name, value in ours.items() if name in twin.get_params(deep=False)})
     return twin
 
@@ -460,7 +468,7 @@ def first_choice(
     most = max(k, MOST_ROWS)
     some = np.sort(rng.choice(candidates, most, replace=False)) if len(candidates) > most else candidates
     points = np.asarray(prepare().transform(X.take(some)), dtype=np.float64)
-    return Choice(some[first_rows(points, k, rng, how)], np.full(k, np.nan), facts)
+    return Choice(some[typical_rows(points, k, rng)], np.full(k, np.nan), facts)
 
 
 def with_columns(limits: Limits, X: pd.DataFrame, free: NDArray[np.bool_]) -> Limits:

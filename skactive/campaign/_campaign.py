@@ -17,7 +17,7 @@ from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
 from ._columns import described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
-from ._models import guesses_beside, model_of, model_settings, query_of, query_settings
+from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Rows, Store
 from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
@@ -94,12 +94,12 @@ class Campaign(CampaignBase):
         *,
         target: str,
         id: str | None = None,
-        model: ModelName | Estimator = "forest",
+        model: ModelName | Estimator = "auto",
         query: Query | None = None,
         task: Task = "auto",
         labels: Sequence[Any] | None = None,
         rule: DisputeRule = "latest",
-        first: FirstRows | Auto = "auto",
+        first: FirstRows = "uniform",
         groups: str | None = None,
         weight: str | None = None,
         random_state: int | None = None,
@@ -118,12 +118,13 @@ class Campaign(CampaignBase):
             The column of labels: texts, booleans or numbers, with gaps, or nothing but gaps.
         id : str, optional
             The column, or the name of the index, with an id for each row: texts or whole numbers. By default the index.
-        model : {"forest", "logistic", "boosting", "net"} or estimator, default="forest"
-            By name: with preprocessing for texts, categories, dates and gaps (skrub's, where it is installed). An
-            estimator gets the columns as they are, without id and target. It is handed in again at `open`.
+        model : {"auto", "forest", "logistic", "boosting", "net"} or estimator, default="auto"
+            By name: with preprocessing for texts, categories, dates and gaps (skrub's, where it is installed). "auto"
+            is the mean of the probabilities of "forest" and "logistic"; of numbers, "forest". An estimator gets the
+            columns as they are, without id and target. It is handed in again at `open`.
         query : query, optional
-            By default ``StochasticBatchQuery(epsilon=0.1)``: one in ten rows is picked uniformly, by which accuracy can
-            be estimated. Its ``random_state`` is replaced by seeds of the campaign.
+            By default ``StochasticBatchQuery(epsilon=0.1, diversity=0)``: one in ten rows is picked uniformly, by which
+            accuracy can be estimated. Its ``random_state`` is replaced by seeds of the campaign.
         task : {"auto", "classification", "regression"}, default="auto"
             "auto": regression if labels are numbers, and some are no whole ones, there are more than twenty different
             ones, or most of twenty or more differ. Without labels in the table, the first that are told decide.
@@ -131,10 +132,9 @@ class Campaign(CampaignBase):
             All allowed labels; others are refused. By default any.
         rule : {"latest", "majority", "open"}, default="latest"
             Which label counts if annotators disagree: the last, that of the majority (none in a tie), or none.
-        first : {"auto", "uniform", "kmeans++", "typical"}, default="auto"
-            How rows are chosen without labels of two classes. "auto" is "typical" if ``labels`` are more than two,
-            where a study found it better, else "uniform", whose probabilities are known, so that the first labels count
-            for the accuracy.
+        first : {"uniform", "typical"}, default="uniform"
+            How rows are chosen without labels of two classes. With "uniform" their probabilities are known, and the
+            first labels count for the accuracy; "typical" rows teach more where there are more than two classes.
         groups : str, optional
             A column whose values belong together, such as patients or sites: the accuracy is judged by models that have
             seen no label of the row's group, and its interval allows for errors that come together. No feature.
@@ -156,7 +156,7 @@ class Campaign(CampaignBase):
             )
         closed = None if labels is None else allowed_labels(labels, kind or "classes")
         came = Vocabulary(kind or "classes", closed, set()).labels(table.labels)
-        query = StochasticBatchQuery(epsilon=ONE_IN_TEN) if query is None else query
+        query = StochasticBatchQuery(epsilon=ONE_IN_TEN, diversity=0.0) if query is None else query
         features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
         readings = readings_of(features, table.decimal)
         settings = {
@@ -169,7 +169,7 @@ class Campaign(CampaignBase):
             "rule": rule,
             "groups": groups,
             "weight": weight,
-            "first": ("typical" if len(closed or ()) > 2 else "uniform") if first == "auto" else first,
+            "first": first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
             "query": query_settings(query, kind or "classes", model),
@@ -291,8 +291,10 @@ class Campaign(CampaignBase):
         self._check(annotator=annotator)
         self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)], unasked=True)
 
-    def set(self, *, task: Task = "auto", closed: bool | None = None, add: Any = (), rename: Any = None) -> None:
-        """Change what labels are, and which are allowed. The history keeps what was told.
+    def set(
+        self, *, task: Task = "auto", closed: bool | None = None, add: Any = (), rename: Any = None, model: Any = None
+    ) -> None:
+        """Change what labels are, which are allowed, or the model. The history keeps what was told.
 
         Parameters
         ----------
@@ -304,10 +306,15 @@ class Campaign(CampaignBase):
             Labels for a closed set.
         rename : mapping of label to label, optional
             New names, which other rows may have already. Old names that still come in files are read as these.
+        model : str or estimator, optional
+            As of `start`. By itself. An estimator is handed in again at `open`.
         """
         self._check(task=task, closed=closed, add=add, rename=rename)
-        if (task == "auto") != bool(closed is not None or len(add) or rename):
-            raise CampaignError("`set` takes either `task`, or some of `closed`, `add` and `rename`.")
+        if (task != "auto") + bool(closed is not None or len(add) or rename) + (model is not None) != 1:
+            raise CampaignError("`set` takes either `task`, `model`, or some of `closed`, `add` and `rename`.")
+        if model is not None:
+            self._set_model(model)
+            return
         kind = TASKS[task]
         until_written(lambda: self._set_task(kind) if kind else self._set_labels(closed, add, rename or {}))
 
@@ -352,7 +359,8 @@ class Campaign(CampaignBase):
         judged = self._accuracy(state) if (accuracy or report) and can_fit else None
         told = judged_by(self._report(state, **options), judged) if report and can_fit else None
         shown = judged if accuracy else None
-        return status_of(state, batches, self._named_ids(), self.kind, accuracy=shown, report=told)
+        model = in_words(self._settings["model"], self.kind) if judged or told else ""
+        return status_of(state, batches, self._named_ids(), self.kind, model=model, accuracy=shown, report=told)
 
     @each_warning_once()
     def model(self) -> Any:

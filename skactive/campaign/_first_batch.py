@@ -5,14 +5,10 @@ Rows are points: the columns that preprocessing makes of the table. Labels are n
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.neighbors import NearestNeighbors
-
-from ..samplers import repulsive
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -26,22 +22,17 @@ DIGITS = 4  # decimals of standardised columns that count: rows that differ in n
 NO_SPREAD = 1e-12  # relative to the largest number of a column: a smaller spread is rounding
 
 
-def first_rows(points: Floats, k: int, rng: np.random.Generator, how: str) -> Indices:
+FIRST = ("uniform", "typical")
+"""Ways to choose the first rows."""
+
+
+def typical_rows(points: Floats, k: int, rng: np.random.Generator) -> Indices:
     """Distinct rows (k,) of the points (n_points, n_columns), most preferred first; uniform where no place is left."""
     scaled = standardised(points)
     n_places = len(np.unique(scaled, axis=0)) if scaled.shape[1] else 1
-    found = FIRST[how](scaled, min(k, n_places), rng) if n_places > 1 else _none(scaled, 0, rng)
+    found = _typical(scaled, min(k, n_places), rng) if n_places > 1 else np.zeros(0, dtype=np.int64)
     left = np.delete(np.arange(len(points)), found)
     return np.concatenate([found, rng.permutation(left)[: k - len(found)]])
-
-
-def _none(points: Floats, k: int, rng: np.random.Generator) -> Indices:
-    return np.zeros(0, dtype=np.int64)
-
-
-def _seeding(points: Floats, k: int, rng: np.random.Generator) -> Indices:
-    """Each row is drawn by its squared distance from the nearest before it (Arthur and Vassilvitskii, 2007)."""
-    return repulsive(np.ones(len(points)), points, k, rng, diversity=1)
 
 
 def _typical(points: Floats, k: int, rng: np.random.Generator) -> Indices:
@@ -61,14 +52,6 @@ def _most_typical(points: Floats, members: Indices, rng: np.random.Generator) ->
         members = rng.choice(members, MOST_MEMBERS, replace=False)
     neighbours = NearestNeighbors(n_neighbors=min(N_NEIGHBOURS, len(members) - 1)).fit(points[members])
     return int(members[neighbours.kneighbors()[0].mean(axis=1).argmin()])
-
-
-FIRST: dict[str, Callable[[Floats, int, np.random.Generator], Indices]] = {
-    "uniform": _none,
-    "kmeans++": _seeding,
-    "typical": _typical,
-}
-"""Ways to choose the first rows, by name: at most k standardised points. The rest of the k is uniform."""
 
 
 def standardised(points: Floats) -> Floats:

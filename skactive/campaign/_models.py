@@ -25,6 +25,7 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    VotingClassifier,
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -49,7 +50,16 @@ def _net(kind: str) -> Any:
     return net(max_epochs=150, batch_size=32, lr=3e-3)
 
 
+def _auto(kind: str) -> Any:
+    """The mean of the probabilities of a forest and a linear model; of numbers, a forest."""
+    if kind == "numbers":
+        return MODELS["forest"](kind)
+    linear = make_pipeline(StandardScaler(), MODELS["logistic"](kind))
+    return VotingClassifier([("forest", MODELS["forest"](kind)), ("logistic", linear)], voting="soft")
+
+
 MODELS: dict[str, Callable[[str], Any]] = {
+    "auto": _auto,
     "forest": lambda kind: (
         RandomForestClassifier(100) if kind == "classes" else RandomForestRegressor(100, min_samples_leaf=2)
     ),
@@ -86,6 +96,12 @@ def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
     """A pipeline that takes rows of the table; ``prepared`` is the fitted preprocessing."""
     scale = [StandardScaler()] if name in NEEDS_SCALE else []
     return make_pipeline(prepared, *scale, MODELS[name](kind))
+
+
+def in_words(settings: dict[str, Any], kind: str) -> str:
+    """The model of a campaign, and what "auto" is."""
+    chosen = {"classes": " (mean of a forest and a logistic regression)", "numbers": " (a forest)"}
+    return settings["name"] + (chosen[kind] if settings["name"] == "auto" else "")
 
 
 def _gaps() -> SimpleImputer:

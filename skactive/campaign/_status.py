@@ -43,6 +43,8 @@ class Status:
         Number of rows with each label, the most frequent first; of numbers: least, mean and largest.
     out : DataFrame
         Rows waiting for labels, indexed by id, with the batch and the time they were asked for.
+    model : str
+        What was fitted for the accuracy and the report; empty if nothing was.
     accuracy : Accuracy or None
         None with too few labels, or if it was not asked for.
     report : StoppingReport or None
@@ -65,6 +67,7 @@ class Status:
     n_batches: int
     by_label: Mapping[Any, Any]
     out: pd.DataFrame
+    model: str = ""
     accuracy: Accuracy | None = None
     report: StoppingReport | None = None
 
@@ -88,6 +91,8 @@ class Status:
             since = f"since {first['asked'][:10]} (batch {first['batch']})"
             are = "1 row is" if self.n_out == 1 else f"{self.n_out} rows are"
             found["out"] = f"{are} waiting for labels, {since}."
+        if self.model:
+            found["model"] = f"Model: {self.model}."
         if self.accuracy is not None:
             text, classes = self.accuracy.on_rows(), self.accuracy.on_classes()
             found["accuracy"] = f"{text[0].upper()}{text[1:]}."

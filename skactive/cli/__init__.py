@@ -116,7 +116,7 @@ _COMMANDS = {
     "skip": "note that some rows cannot be labelled",
     "withdraw": "put rows back that are out, skipped or wrongly labelled",
     "recheck": "list labelled rows that are most worth a second look",
-    "set": "close, open, add and rename labels, or say anew what labels are",
+    "set": "close, open, add and rename labels, say anew what labels are, or change the model",
     "status": "say what is labelled, what is out, how good the model is, and whether to go on",
     "report": "write a page about the campaign",
     "simulate": "try on a table with all its labels which query would have saved some",
@@ -177,7 +177,7 @@ _OF_REPORT = {
     "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
     "--patience": _number(30, "labels over which the gain is looked at"),
 }
-_MODEL = {"--model": _one_of("forest logistic boosting net", "what learns")}
+_MODEL = {"--model": _one_of("auto forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
@@ -212,7 +212,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
         "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
         "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
-        "--first": _one_of("auto uniform kmeans++ typical", "how rows are chosen without a model"),
+        "--first": _one_of("uniform typical", "how rows are chosen without a model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
         "--force": _flag("begin anew where the file of a campaign exists"),
     },
@@ -249,6 +249,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--close": _flag("refuse labels other than those there are, and those added"),
         "--open": _flag("take any label"),
         "--task": _text(None, "what labels are, those there are included", choices=["classification", "regression"]),
+        "--model": {**_MODEL["--model"], "default": None},
     },
     "status": {
         **_CAMPAIGN,

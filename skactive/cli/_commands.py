@@ -108,7 +108,6 @@ def ask(options: argparse.Namespace) -> str:
 
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
     """A batch; its rows are put back if they cannot be written."""
-    warnings.filterwarnings("ignore", "This batch is nearly random")  # the remedy is an option of `start` only
     if output is not None:  # what is wrong with any batch is told before there is one
         for path in _contents(campaign, campaign._table().head(0), None, output):
             check_target(path, options.force)
@@ -219,13 +218,18 @@ def recheck(options: argparse.Namespace) -> str:
 
 
 def change(options: argparse.Namespace) -> str:
-    """Change what labels are, and which are allowed."""
+    """Change what labels are, which are allowed, or the model."""
     if options.open and options.close:
         raise CampaignError("`open` and `close` are two ways: take one.")
     campaign = Campaign.open(options.campaign)
     closed = options.close if options.open or options.close else None
-    renamed = dict(options.rename or ())
-    campaign.set(task=options.task or "auto", closed=closed, add=options.add_label or (), rename=renamed)
+    campaign.set(
+        task=options.task or "auto",
+        closed=closed,
+        add=options.add_label or (),
+        rename=dict(options.rename or ()),
+        model=options.model,
+    )
     status, labels = _counted(campaign), campaign._settings["labels"]
     allowed = f", {', '.join(map(str, labels))} and no others" if labels else ""
     return _answer(
@@ -244,6 +248,7 @@ def status(options: argparse.Namespace) -> str:
         found,
         by_label={str(label): n for label, n in found.by_label.items()},
         out=found.out.index.tolist(),
+        model=found.model or None,
         accuracy=None if found.accuracy is None else _finite(found.accuracy.to_dict()),
         verdict=None if report is None else report.verdict,
         report=None if report is None else for_a_campaign(str(report)),

@@ -133,7 +133,7 @@ def split_digits(y: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], ND
 def queries_for(kind: str, model: str) -> dict[str, Any]:
     """The default of campaigns, uniform choice, the top of the ranking, and sampling by disagreement."""
     queries = {
-        "default": StochasticBatchQuery(epsilon=0.1),  # as campaigns have it
+        "default": StochasticBatchQuery(epsilon=0.1, diversity=0),  # as campaigns have it
         "top of the ranking": StochasticBatchQuery(sampler="topk"),
         "uniform": StochasticBatchQuery(sampler="uniform"),
     }

@@ -15,7 +15,8 @@ from .._utils.statistics import Ends, Estimate
 from .._utils.validation import Rule, check_reference, number, shown
 
 _LEVEL: Rule = number(text="a finite number, a score to reach").or_none()
-_MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter")
+_MARGIN: Rule = number(0, text="a number, 0 or larger: a difference of scores that does not matter").or_none()
+_POINT = 0.01  # default margin of scores from 0 to 1
 _NOTE = (
     "In brackets: 95 % intervals over trials (Student's t). p: sign-flip tests of pairs, with Holm's correction.\n"
     "Better and worse: an interval beyond 0 and a p of 0.05 or less; both are too sure if few differences are skewed."
@@ -153,7 +154,9 @@ class ExperimentResult:
                 f"`text` must be what `to_json` returned, or the content of such a file. Got {shown(text)} ({error!r})."
             ) from error
 
-    def summary(self, reference: str | None = None, *, level: float | None = None, margin: float = 0.01) -> Summary:
+    def summary(
+        self, reference: str | None = None, *, level: float | None = None, margin: float | None = None
+    ) -> Summary:
         """Compare the queries over all trials.
 
         Parameters
@@ -162,8 +165,9 @@ class ExperimentResult:
             The query that the others are compared with. By default "uniform" if there is one, else the first.
         level : float, optional
             Score for which to count the labels needed. By default, for each score, the highest that every run reaches.
-        margin : float, default=0.01
-            A difference of scores that does not matter.
+        margin : float, optional
+            A difference of scores that does not matter. By default 0.01 of scores known to lie between 0 and 1, as
+            accuracies do, and 0 of others, which are in units of their own.
 
         Returns
         -------
@@ -197,8 +201,9 @@ class ExperimentResult:
             runs = self._complete_runs(score)
             best = [max(run.scores) for of in runs.values() for run in of.values()]
             goal = min(best, default=np.nan) if level is None else level
-            of = [_compare(score, query, runs, reference, goal, self.limits_of(score)) for query in runs]
-            rows += _judged(of, "difference", margin)
+            limits = self.limits_of(score)
+            of = [_compare(score, query, runs, reference, goal, limits) for query in runs]
+            rows += _judged(of, "difference", _POINT * np.isfinite(limits[1]) if margin is None else margin)
         return Summary("mean over acquisitions, the first labels left out", reference, rows)
 
     def label_savings(self, reference: str | None = None, *, level: float | None = None) -> Summary:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ from sklearn.ensemble import (
     BaggingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    VotingClassifier,
+    VotingRegressor,
 )
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
@@ -34,7 +37,7 @@ from .._utils.validation import as_array, check_one_output, check_one_target, na
 from ._ensembles import FORESTS, of_trees
 from ._nets import NetAdapter, adapter_of
 from ._registry import PredictDraws, check_features, innermost, prediction_as_draw
-from ._wrappers import Composed, unwrap
+from ._wrappers import Composed, Unwrapped, unwrap
 
 Embed = Callable[[Any], Any]
 """``embed(X)`` is an array (n_points, n_units)."""
@@ -75,26 +78,40 @@ def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     return lambda X: (represent(X)[0], embed(X))
 
 
+class OwnPredictions(Composed):
+    """A classifier's own probabilities as a single draw, after a function that gives embeddings in the same pass."""
+
+
 def predictions_by(estimator: Any) -> PredictDraws:
     """A classifier's own probabilities as a single draw; a net is evaluated in blocks of rows, as for draws."""
-    if not _wraps_a_net(estimator):
+    if not has_embeddings(estimator):
         return prediction_as_draw(estimator)
-    return Composed(represent_by(estimator), after=lambda both: both[0][np.newaxis])
-
-
-def _wraps_a_net(estimator: Any) -> bool:
-    if hasattr(estimator, "embed") or _is_net(estimator):
-        return True
-    wrapped = unwrap(estimator)
-    return wrapped is not None and _wraps_a_net(wrapped.estimator)
+    both = Composed(represent_by(estimator), after=lambda both: (both[0][np.newaxis], both[1]))
+    return OwnPredictions(both, after=operator.itemgetter(0))
 
 
 def has_embeddings(estimator: Any) -> bool:
     """Whether a model has embeddings of its own: it is a net or a linear model, or embeds rows by a method."""
-    if _wraps_a_net(estimator) or isinstance(estimator, MLPClassifier | MLPRegressor):
+    if is_embedded_by_a_pass(estimator):
+        return True
+    wrapped = _model_inside(estimator)
+    return hasattr(estimator, "coef_") if wrapped is None else has_embeddings(wrapped.estimator)
+
+
+def is_embedded_by_a_pass(estimator: Any) -> bool:
+    """Whether embeddings take a forward pass: those of nets, and of models with a method for them."""
+    if hasattr(estimator, "embed") or isinstance(estimator, MLPClassifier | MLPRegressor) or _is_net(estimator):
         return True
     wrapped = unwrap(estimator)
-    return hasattr(estimator, "coef_") if wrapped is None else has_embeddings(wrapped.estimator)
+    return wrapped is not None and is_embedded_by_a_pass(wrapped.estimator)
+
+
+def _model_inside(estimator: Any) -> Unwrapped | None:
+    """What a wrapper holds; of a mixture of models, a linear one."""
+    if not isinstance(estimator, VotingClassifier | VotingRegressor):
+        return unwrap(estimator)
+    linear = [m for m in estimator.estimators_ if has_embeddings(m) and not is_embedded_by_a_pass(m)]
+    return Unwrapped(linear[0]) if linear else None
 
 
 def _count_required(function: Callable[..., Any]) -> int:
@@ -111,14 +128,14 @@ def _embed(estimator: Any) -> Embed:
         return TappedNet(adapter_of(estimator))
     if isinstance(estimator, MLPClassifier | MLPRegressor):
         return partial(_hidden_layers, estimator)
-    wrapped = unwrap(estimator)
+    wrapped = _model_inside(estimator)
     return (lambda X: X) if wrapped is None else Composed(_embed(wrapped.estimator), before=wrapped.rows)
 
 
 def _represent(estimator: Any) -> Represent:
     if _is_net(estimator):
         return RepresentedNet(adapter_of(estimator))
-    wrapped = None if hasattr(estimator, "embed") else unwrap(estimator)
+    wrapped = None if hasattr(estimator, "embed") or _is_changed(estimator) else unwrap(estimator)
     if wrapped is not None:
         return Composed(_represent(wrapped.estimator), before=wrapped.rows)
     if not hasattr(estimator, "predict_proba"):
@@ -126,7 +143,15 @@ def _represent(estimator: Any) -> Represent:
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
             "CalibratedClassifierCV gives any classifier one."
         )
+    if type(estimator) is MLPClassifier:
+        return partial(_hidden_and_last_layer, estimator)
     return _ByMethods(estimator, lambda model, X: (check_one_output(model.predict_proba(X), model), _embed(model)(X)))
+
+
+def _is_changed(estimator: Any) -> bool:
+    """Whether a class of the user's own makes probabilities, which need not be those of the model inside."""
+    owner = next((kind for kind in type(estimator).__mro__ if "predict_proba" in vars(kind)), None)
+    return owner is not None and owner.__module__.partition(".")[0] not in ("sklearn", "imblearn")
 
 
 def _is_net(estimator: Any) -> bool:
@@ -139,6 +164,14 @@ def _hidden_layers(estimator: Any, X: Any) -> NDArray[Any]:
     for weights, bias in zip(estimator.coefs_[:-1], estimator.intercepts_[:-1], strict=True):
         X = activation(X @ weights + bias)
     return X
+
+
+def _hidden_and_last_layer(estimator: MLPClassifier, X: Any) -> tuple[Any, NDArray[Any]]:
+    hidden, last = _hidden_layers(estimator, X), copy.copy(estimator)
+    vars(last).pop("feature_names_in_", None)
+    last.coefs_, last.intercepts_ = estimator.coefs_[-1:], estimator.intercepts_[-1:]
+    last.n_layers_, last.n_features_in_ = 2, hidden.shape[1]
+    return check_one_output(last.predict_proba(hidden), estimator), hidden
 
 
 def _on_host(embeddings: Any) -> Any:

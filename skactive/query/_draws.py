@@ -6,11 +6,12 @@ features; of others, draws. Gradients are p - e, by the probable label, times th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,26 +35,39 @@ from .._utils.validation import (
     check_one_target,
     check_same_functions,
     failure_explained,
+    look_up,
     name_or_callable,
     numbers_in_place,
     probabilities_of,
     real_array,
+    task,
     warn,
 )
 from ..posterior import bootstrap, sample_posterior
-from ..posterior._embeddings import embed_by, has_embeddings, is_of_leaves, leaves_by, predictions_by, represent_by
+from ..posterior._embeddings import (
+    OwnPredictions,
+    embed_by,
+    has_embeddings,
+    is_embedded_by_a_pass,
+    is_of_leaves,
+    leaves_by,
+    predictions_by,
+    represent_by,
+)
 from ..posterior._ensembles import FORESTS
 from ..posterior._registry import PredictDraws, has_source, innermost, prediction_as_draw
 from ..posterior._wrappers import Composed, bytes_on_the_way, fit_with, in_batches, labels_to_fit
+from ..samplers import SAMPLERS
 from ..samplers._distances import Factor, Leaves, PointSet, Residuals, Vectors
 from ..samplers._repulsion import DIVERSITY
 from ._pool import Pool, model_of
 
 Training = Mapping[str, Any]
 
-SPACE_RULES: Rules = {"diversity": DIVERSITY, "space": name_or_callable(get_args(SpaceName))}
+SPACE_RULES: Rules = {"diversity": DIVERSITY.or_word("auto"), "space": name_or_callable(get_args(SpaceName))}
 """Rules of the parameters that keep rows of a batch apart."""
 
+_MOST_AT_HAND = 2**25  # numbers kept of a pool where nobody asked for it: 256 MiB of float64
 _AVERAGED = (*FORESTS, BaggingClassifier)  # the mean of all their draws is their `predict_proba`
 
 
@@ -95,13 +109,19 @@ class PoolDraws:
 
     def of(self, X: Any, n_rows: int) -> Any:
         """Draws of some rows, in the shape that the first row's had."""
-        draws, shape = self.predict(X), (self.shape[0], n_rows, *self.shape[2:])
+        return self.both(X, n_rows)[0]
+
+    def both(self, X: Any, n_rows: int) -> tuple[Any, Any]:
+        """Draws of some rows, and the embeddings that a model's own predictions come with; None beside other draws."""
+        is_own = isinstance(self.predict, OwnPredictions)
+        draws, embeddings = self.predict.function(X) if is_own else (self.predict(X), None)  # type: ignore[attr-defined]
+        shape = (self.shape[0], n_rows, *self.shape[2:])
         if tuple(draws.shape) != shape:
             raise ValueError(
                 "`predict_draws` must return as many draws, and classes, for all rows. Got shape "
                 f"{tuple(draws.shape)} for a chunk, and by the first row it should be {shape}."
             )
-        return draws
+        return draws, embeddings
 
     def chunks(
         self, pool: Pool, doing: str, *, chunk_size: int | None = None, verbose: int = 0
@@ -284,8 +304,9 @@ def embeddings_of(
     model = model_of(learner)
     embed = in_batches(embed_by(model, embedding), predict_batch_size)
     batch_size = getattr(embed, "batch_size", None)
-    options: dict[str, Any] = {"chunk_size": chunk_size, "batch_size": batch_size, "verbose": verbose, "model": model}
-    return collect(pool, lambda X: (check_ran_a_layer(embed(X)),), **options)[0]
+    kept = Kept(pool, lambda X: (check_ran_a_layer(embed(X)),), model)
+    kept.fill(pool, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose)
+    return kept.all()[0]
 
 
 def as_numbers(embeddings: Any, parameter: str = "embedding") -> Any:
@@ -310,36 +331,41 @@ def check_ran_a_layer(embeddings: Any) -> Any:
     return embeddings
 
 
-def collect(
-    pool: Pool,
-    function: Callable[[Any], Sequence[Any]],
-    *,
-    model: Any,
-    doing: str = "embedding",
-    parameter: str = "embedding",
-    chunk_size: int | None = None,
-    batch_size: int | None = None,
-    verbose: int = 0,
-) -> list[Any]:
-    """Stream the candidates through a function of rows that returns arrays (n_rows, n_columns), and keep these.
+class Kept:
+    """Arrays (n_candidates, n_columns) that a function of rows gives; none if they take more than ``most`` numbers."""
 
-    An array is dense or sparse as those of the first row are. Where the function returns the rows that it was given,
-    and these are all rows of the pool, nothing is kept: the pool is the answer, read in place.
-    """
-    first = pool.take(np.array([0]))
-    with failure_explained(f"{doing.capitalize()} one row of the pool"):
-        n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
-        kept = [_Kept(part, first, pool, parameter) for part in function(first)]
-    n_values = sum(array.n_columns for array in kept) + n_beside
-    for rows, chunk in pool.chunks(n_values, doing, chunk_size=chunk_size, batch_size=batch_size, verbose=verbose):
-        with failure_explained(f"{doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
-            for array, part in zip(kept, function(chunk), strict=True):
-                array.add(rows, part)
-    return [array.all() for array in kept]
+    def __init__(self, pool: Pool, function: Any, model: Any, what: str = "embedding", most: float = math.inf) -> None:
+        self._function, self._doing, self._n_left = function, {"space": "placing"}.get(what, what), most
+        first = pool.take(np.array([0]))
+        with failure_explained(f"{self._doing.capitalize()} one row of the pool"):
+            of_first = function(first)
+            self._parts = [_Kept(part, first, pool, what) for part in of_first]
+            n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
+        n_columns = sum(part.n_columns for part in self._parts)  # sparse arrays are counted as they come
+        self.n_values, self.most_rows = n_columns + n_beside, most / n_columns
+        if any(map(sparse.issparse, of_first)):  # dask would send them all before they are counted
+            self.most_rows = 0.0 if most < math.inf and containers.is_mapped(pool.X) else math.inf
+
+    def fill(self, pool: Pool, start: int = 0, **sizes: Any) -> None:
+        """Add the arrays of a pool, whose candidates are from ``start`` on, by a pass of their own."""
+        for rows, chunk in pool.chunks(self.n_values, self._doing, **sizes):
+            with failure_explained(f"{self._doing.capitalize()} rows {rows.start} to {rows.stop - 1}"):
+                self.add(slice(start + rows.start, start + rows.stop), self._function(chunk))
+
+    def add(self, rows: slice, arrays: Sequence[Any] | None) -> None:
+        # An entry of a sparse array takes 12 bytes, where a number of a dense one takes 8 or less.
+        self._n_left -= sum(1.5 * array.nnz for array in arrays or () if sparse.issparse(array))
+        if arrays is None or self._n_left < 0:
+            self._parts = []
+        for part, array in zip(self._parts, arrays or (), strict=False):
+            part.add(rows, array)
+
+    def all(self) -> list[Any]:
+        return [part.all() for part in self._parts]
 
 
 class _Kept:
-    """One array over all candidates, filled chunk by chunk."""
+    """One array, dense or sparse as of the first row; rows of a pool in memory that are their own are read in place."""
 
     def __init__(self, of_first: Any, first: Any, pool: Pool, parameter: str) -> None:
         self._pool, self._parameter = pool, parameter
@@ -347,8 +373,12 @@ class _Kept:
         self.n_columns = containers.count_columns(of_first) or 0
         array = self._checked(of_first, 1)
         self._in_place = array is first and pool.rows is None and not pool.is_read_in_blocks
-        is_dense = not (self._in_place or sparse.issparse(array))
-        self._array = pool.room((len(pool), self.n_columns), as_array(array).dtype) if is_dense else None
+        self._dtype = None if sparse.issparse(array) else as_array(array).dtype
+        self._is_open = pool.is_open
+
+    @functools.cached_property
+    def _array(self) -> NDArray[Any]:
+        return self._pool.room((len(self._pool), self.n_columns), self._dtype)
 
     def _checked(self, part: Any, n_rows: int) -> Any:
         part = as_numbers(part, self._parameter)
@@ -361,46 +391,90 @@ class _Kept:
 
     def add(self, rows: slice, part: Any) -> None:
         part = self._checked(part, rows.stop - rows.start)
-        if self._array is not None:
-            self._array[rows] = as_array(part)
-        elif not self._in_place:
+        if self._in_place:
+            return
+        if self._dtype is None:
             self._parts.append(part)
+        elif self._is_open:
+            self._parts.append(np.array(as_array(part), self._dtype))
+        else:
+            self._array[rows] = as_array(part)
 
     def all(self) -> Any:
         if self._in_place:
             return self._pool.X
-        return sparse.vstack(self._parts, format="csr") if self._array is None else self._array
+        if self._dtype is None:
+            return sparse.vstack(self._parts, format="csr")
+        return np.concatenate(self._parts) if self._is_open else self._array
 
 
 # --- spaces -----------------------------------------------------------------------------------------
 
 
-def points_of(
-    pool: Pool,
-    learner: Any,
-    draws: PoolDraws | None,
-    *,
-    space: str | Callable[..., Any] = "auto",
-    predict_batch_size: int | None = None,
-    **options: Any,
-) -> PointSet:
-    """The candidates of a pool as points, and after them the rows in flight; ``options`` are those of `collect`.
+class Arrays(NamedTuple):
+    """Where rows lie, by rows or by what a pass for their scores gives: draws, and embeddings beside them."""
 
-    ``draws`` are the space of models that have neither embeddings nor leaves.
-    """
-    model, is_own = model_of(learner), callable(space)
-    of_rows, has_probabilities = _find(model, space, draws, predict_batch_size)
-    is_of_trees = not is_own and leaves_by(model) is not None and is_of_leaves(model)
+    of: Callable[..., tuple[Any, ...]]
+    at_hand: bool  # without draws, and passes through trees or nets, that scores do not need
+    batch_size: int | None = None
 
-    def arrays_of(X: Any) -> tuple[Any, ...]:
-        *before, last = of_rows(X) if has_probabilities else (of_rows(X),)
-        return (*before, last if is_own or is_of_trees else check_ran_a_layer(last))
 
-    options |= {"model": model, "doing": "placing", "parameter": "space"}
-    arrays = collect(pool.with_pending(), arrays_of, batch_size=getattr(of_rows, "batch_size", None), **options)
-    is_centred, name = len(arrays) == 1, "space function" if is_own else "space"
-    last = Leaves(arrays[-1]) if is_of_trees else Vectors(arrays[-1], name, centred=is_centred)
-    return point_set(pool, *(Residuals(array) for array in arrays[:-1]), last)
+class Places(Kept):
+    """Where the candidates of a pool lie, and the rows in flight behind them; ``draws`` are those of their scores."""
+
+    def __init__(self, pool: Pool, model: Any, draws: Any, space: Any, arrays: Arrays, most: float = math.inf) -> None:
+        self._pool, self._model, self._space, self.arrays = pool, model, space, arrays
+
+        def of_rows(X: Any) -> tuple[Any, ...]:
+            return arrays.of(X, *((None, None) if draws is None else draws.both(X, containers.count_rows(X))))
+
+        super().__init__(pool.with_pending(), of_rows, model, "space", most)
+
+    def points(self, *, alone: bool = False, **sizes: Any) -> PointSet | None:
+        """Points; candidates that did not come with scores take a pass ``alone``. None if there was no room for all."""
+        sizes["batch_size"], n = self.arrays.batch_size, len(self._pool)
+        if alone:
+            self.fill(self._pool, **sizes)
+        if len(self._pool.pending):
+            self.fill(self._pool.in_flight(), n, **sizes)
+        if not (arrays := self.all()):
+            return None
+        *before, last = arrays
+        if not callable(self._space) and leaves_by(self._model) is not None and is_of_leaves(self._model):
+            return point_set(self._pool, *map(Residuals, before), Leaves(last))
+        name = "space function" if callable(self._space) else "space"
+        return point_set(self._pool, *map(Residuals, before), Vectors(last, name, centred=not before))
+
+
+def places_for(query: Any, pool: Pool, learner: Any, draws: PoolDraws | None, rng: Any) -> Places | None:
+    """Places by a query's parameters; None for a ``diversity`` of 0, or "auto" if they are not at hand, or too many."""
+    model, space, is_auto = model_of(learner), query.space, query.diversity == "auto"
+    sampler = look_up("sampler", query.sampler, SAMPLERS)
+    has_weights = hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and 0 < query.beta < math.inf
+    if query.diversity == 0 or (is_auto and not has_weights):
+        return None
+    by_features = callable(space) or space == "gradients" or leaves_by(model) is not None or has_embeddings(model)
+    if not (is_auto or by_features) and (draws is None or draws.n_draws == 1) and has_source(innermost(model)):
+        space = Composed(draws_of(pool, learner, rng, **options_of(query)).predict, after=_in_a_line)
+    arrays = _arrays_by(model, draws, space, query.predict_batch_size)
+    if not is_auto:
+        return Places(pool, model, draws, space, arrays)
+    if not arrays.at_hand:
+        return None
+    try:
+        places = Places(pool, model, draws, space, arrays, _MOST_AT_HAND)
+    except (TypeError, ValueError):  # rows that are no numbers, or a net without a layer to take them from
+        return None
+    return places if pool.is_open or len(pool) <= places.most_rows else None
+
+
+def points_alone(query: Any, pool: Pool, learner: Any, rng: np.random.Generator) -> PointSet | None:
+    """The candidates as points, where scores are made elsewhere."""
+    draws = None
+    if query.diversity == "auto" and query.posterior == "auto" and has_own_predictions(model_of(learner)):
+        draws = draws_of(pool, learner, rng, one_draw=True, **options_of(query))
+    places = places_for(query, pool, learner, draws, rng)
+    return None if places is None else places.points(alone=True, chunk_size=query.chunk_size, verbose=query.verbose)
 
 
 def point_set(pool: Pool, *factors: Factor) -> PointSet:
@@ -411,29 +485,33 @@ def point_set(pool: Pool, *factors: Factor) -> PointSet:
         raise error.of_rows(pool.with_pending().rows) from None
 
 
-def is_drawn(model: Any, space: str | Callable[..., Any]) -> bool:
-    """Whether draws are the space, as the model has any, and neither embeddings nor leaves."""
-    by_features = callable(space) or space == "gradients"
-    return not by_features and has_source(innermost(model)) and leaves_by(model) is None and not has_embeddings(model)
-
-
-def _find(
-    model: Any, space: str | Callable[..., Any], draws: PoolDraws | None, batch_size: int | None
-) -> tuple[Callable[[Any], Any], bool]:
-    """A function of rows that gives an array, and whether it gives probabilities before that."""
+def _arrays_by(model: Any, draws: PoolDraws | None, space: Any, batch_size: int | None = None) -> Arrays:
+    """The arrays of a space; ``draws`` are that of models that have neither embeddings nor leaves."""
     if callable(space):
-        return in_batches(embed_by(model, space), batch_size), False
-    leaves = leaves_by(model)
-    if space == "gradients":
+        own = in_batches(embed_by(model, space), batch_size)
+        return Arrays(lambda X, *_: (own(X),), True, getattr(own, "batch_size", None))
+    leaves, has_probabilities = leaves_by(model), space == "gradients"
+    if has_probabilities:
         check_classifier(model, 'space="gradients"')
-        if leaves is None:
-            return in_batches(represent_by(model), batch_size), True
-        return lambda X: (check_one_output(model.predict_proba(X), model), leaves(X)), True
+    if leaves is not None and has_probabilities:
+        return Arrays(lambda X, *_: (check_one_output(model.predict_proba(X), model), leaves(X)), False)
     if leaves is not None:
-        return leaves, False
+        return Arrays(lambda X, *_: (leaves(X),), task(model) == "regressor" and has_source(innermost(model)))
+    if draws is not None and isinstance(draws.predict, OwnPredictions):
+        first = 0 if has_probabilities else 1
+        return Arrays(lambda X, p, embeddings: with_a_layer(p[0], embeddings)[first:], True, draws.batch_size)
+    if has_probabilities:
+        both = in_batches(represent_by(model), batch_size)
+        return Arrays(lambda X, *_: with_a_layer(*both(X)), False, getattr(both, "batch_size", None))
     if draws is not None and draws.n_draws > 1 and not has_embeddings(model):
-        return Composed(draws.predict, after=_in_a_line), False
-    return in_batches(embed_by(model), batch_size), False
+        return Arrays(lambda X, drawn, _: (_in_a_line(drawn),), True, draws.batch_size)
+    embed = in_batches(embed_by(model), batch_size)
+    is_linear = has_embeddings(model) and not is_embedded_by_a_pass(model)
+    return Arrays(lambda X, *_: (check_ran_a_layer(embed(X)),), is_linear, getattr(embed, "batch_size", None))
+
+
+def with_a_layer(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
+    return probabilities, check_ran_a_layer(embeddings)
 
 
 def _in_a_line(draws: Any) -> NDArray[Any]:

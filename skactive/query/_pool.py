@@ -220,14 +220,14 @@ class Pool:
 
     def mapped(
         self,
-        function: Callable[[slice, Any], NDArray[np.float64]],
+        function: Callable[[slice, Any], Any],
         n_values: int,
         doing: str,
         *,
         verbose: int = 0,
         **sizes: int | None,
-    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """What ``function(where, chunk)``, (n_columns, n_rows), gives for all `chunks`, in order.
+    ) -> Iterator[tuple[slice, Any]]:
+        """What ``function(where, chunk)`` gives for all `chunks`, in order.
 
         Of a pool of dask it is called where the blocks are, which may need to pickle it, and chunks begin anew with
         each block.

@@ -35,7 +35,7 @@ from ..posterior._registry import has_source, innermost
 from ..posterior._wrappers import Composed, InEqualBlocks, linear_part
 from ..scores import SCORES
 from ._base import RULES
-from ._draws import PoolDraws, draws_of, explained, has_own_predictions
+from ._draws import Places, PoolDraws, draws_of, explained, has_own_predictions
 from ._pool import Pool, check_fits, check_last_fit, model_of, pool_for
 
 Values = NDArray[np.float64]
@@ -62,36 +62,48 @@ def score_rows(
     return score_groups(pool, [(draws, scores)], chunk_size, verbose)
 
 
-def score_groups(pool: Pool, groups: Sequence[Group], chunk_size: int | None, verbose: int) -> Values:
-    """Scores of several groups, each by draws of its own, in one pass over the pool."""
+def score_groups(
+    pool: Pool, groups: Sequence[Group], chunk_size: int | None, verbose: int, places: Places | None = None
+) -> Values:
+    """Scores of several groups, each by draws of its own, in one pass over the pool; it fills ``places`` of one."""
     draws = [of_group for of_group, _ in groups if of_group is not None]
-    sizes = [of_group.batch_size for of_group in draws if of_group.batch_size is not None]
-    n_values = max([1, *(of_group.n_values for of_group in draws)])
+    sizes = [one.batch_size for one in (*draws, places and places.arrays) if one and one.batch_size is not None]
+    n_values = max([1, *(of_group.n_values for of_group in draws)]) + (places.n_values if places else 0)
     how = {"chunk_size": chunk_size, "batch_size": max(sizes, default=None)}
-    parts = pool.mapped(functools.partial(_columns, groups), n_values, "scoring", verbose=verbose, **how)
-    n_columns = sum(len(scores) for _, scores in groups)
-    if pool.is_open:
-        return np.concatenate([np.empty((n_columns, 0)), *(values for _, values in parts)], axis=1)
-    columns, n_done = np.empty((n_columns, len(pool))), 0  # filled in place: scores of many rows are not held twice
-    for rows, values in parts:
-        columns[:, rows] = values
+    asked = (places.arrays, places.most_rows) if places else (None, 0.0)
+    parts = pool.mapped(functools.partial(_columns, groups, *asked), n_values, "scoring", verbose=verbose, **how)
+    n_columns, n_done = sum(len(scores) for _, scores in groups), 0
+    # Filled in place, if their number is known: scores of many rows are not held twice.
+    columns, joined = None if pool.is_open else np.empty((n_columns, len(pool))), [np.empty((n_columns, 0))]
+    for rows, (values, arrays) in parts:
+        if places:
+            places.add(rows, arrays)
+        if columns is None:
+            joined.append(values)
+        else:
+            columns[:, rows] = values
         n_done += rows.stop - rows.start
     if n_done != len(pool):
         raise RuntimeError(f"`X_pool` has {len(pool)} rows to score, and {n_done} came: it changed meanwhile.")
-    return columns
+    return np.concatenate(joined, axis=1) if columns is None else columns
 
 
-def _columns(groups: Sequence[Group], rows: slice, chunk: Any) -> Values:
-    """All scores of a chunk, one below the other; ``rows`` says where the chunk is among the candidates."""
+def _columns(groups: Sequence[Group], places: Any, most_rows: float, rows: slice, chunk: Any) -> tuple[Values, Any]:
+    """All scores of a chunk, ``rows`` of the candidates, one below the other; and its places, up to ``most_rows``."""
     model = next((draws.model for draws, _ in groups if draws is not None), None)
+    of_places = places.of if places and rows.stop <= most_rows else None
     with explained("Scoring", rows, model):
-        return np.stack([column for group in groups for column in _score_chunk(chunk, rows.stop - rows.start, *group)])
+        parts = [_score_chunk(chunk, rows.stop - rows.start, *group, of_places) for group in groups]
+        return np.stack([column for columns, _ in parts for column in columns]), parts[-1][1]
 
 
-def _score_chunk(chunk: Any, n_points: int, draws: PoolDraws | None, scores: Mapping[str, ReadyScore]) -> list[Values]:
+def _score_chunk(
+    chunk: Any, n_points: int, draws: PoolDraws | None, scores: Mapping[str, ReadyScore], of_places: Any
+) -> tuple[list[Values], Any]:
     """A function by itself, so that the draws of a chunk are gone before those of the next are made."""
-    of_chunk = None if draws is None else draws.of(chunk, n_points)
-    return [_one_a_row(score(of_chunk, chunk), n_points) for score in scores.values()]
+    of_chunk, beside = (None, None) if draws is None else draws.both(chunk, n_points)
+    arrays = None if of_places is None else of_places(chunk, of_chunk, beside)
+    return [_one_a_row(score(of_chunk, chunk), n_points) for score in scores.values()], arrays
 
 
 def _one_a_row(scores: Any, n_points: int) -> Values:

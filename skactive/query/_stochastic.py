@@ -33,7 +33,7 @@ from ..samplers._distances import PointSet
 from ..samplers._law import check_has_law, draw_batch
 from ..scores import SCORES
 from ._base import Batch, BatchQuery, Streams
-from ._draws import SPACE_RULES, PoolDraws, draws_of, is_drawn, options_of, points_of
+from ._draws import SPACE_RULES, options_of, places_for, points_alone
 from ._limits import Limits
 from ._pool import Pool, model_of, pool_for
 from ._scoring import (
@@ -46,12 +46,14 @@ from ._scoring import (
 
 Values = NDArray[np.float64]
 
+_AUTO = 2.0  # the diversity that the study of spaces was about
+
 
 class ScoringQuery(BatchQuery):
     """Base of the queries that sample a batch from one score a row.
 
     A subclass has the parameters ``sampler``, ``beta`` and ``epsilon``, and says in `score_candidates` what the scores
-    are. If it has a ``diversity``, it says in `points` where the candidates lie.
+    are, and where the candidates lie if it has a ``diversity``.
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {
@@ -63,27 +65,23 @@ class ScoringQuery(BatchQuery):
     sampler: Any
     beta: Any
     epsilon: float
-    diversity: float = 0.0
+    diversity: float | Auto = 0.0
 
     @abstractmethod
-    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PoolDraws | None]:
-        """Scores of the candidates, (n_candidates,), and the draws that they are made of, if there are any."""
-
-    def points(self, learner: Any, pool: Pool, draws: PoolDraws | None, rng: np.random.Generator) -> PointSet | None:
-        """The candidates, and after them the rows in flight, as points; None without a ``diversity``."""
-        return None
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PointSet | None]:
+        """Scores of the candidates, (n_candidates,); and these, with the rows in flight behind them, as points."""
 
     def reads_once(self, pool: Pool) -> bool:
-        """Whether the pool is read in one pass: a ``diversity`` takes another."""
-        return self.diversity == 0
+        """Whether there is room for what is kept of each row: "auto" gives up where there is not."""
+        return self.diversity in ("auto", 0) or not pool.is_open
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates, and sample a batch from the scores."""
         if pool.limits is not None:
             check_has_law(look_up("sampler", self.sampler, SAMPLERS), "`limits`")
-        scores, draws = self.score_candidates(learner, pool, rngs.draws)
+        scores, points = self.score_candidates(learner, pool, rngs.draws)
         k = check_n_instances(k, len(scores), pool.n_points)  # it may not have been known how many rows there are
-        return self._sample(scores, pool, k, rngs.batch, self.points(learner, pool, draws, rngs.draws))
+        return self._sample(scores, pool, k, rngs.batch, points)
 
     def select_scored(
         self,
@@ -111,7 +109,7 @@ class ScoringQuery(BatchQuery):
         candidates, pending, limits
             As in `select`.
         estimator : fitted estimator, or modAL learner, optional
-            Needed with a ``diversity``.
+            Needed with a ``diversity``; without it, "auto" is 0.
         X_pool : array-like of shape (n_points, ...), optional
             The rows that were scored, in the same order (a Series of scores goes by the index of a DataFrame), in any
             container that `select` takes. Needed with a ``diversity``.
@@ -143,7 +141,7 @@ class ScoringQuery(BatchQuery):
         values = float64_array("scores", scores)
         if values.ndim != 1 or not len(values):
             raise ValueError(f"`scores` must be one number for each row, shape (n_points,). Got shape {values.shape}.")
-        if self.diversity > 0 and (estimator is None or X_pool is None):
+        if self.diversity not in ("auto", 0) and (estimator is None or X_pool is None):
             raise ParameterError(
                 f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
                 "their scores. Give `estimator` and `X_pool`, or set diversity=0."
@@ -159,7 +157,8 @@ class ScoringQuery(BatchQuery):
         of_candidates = values.copy() if pool.rows is None else values[pool.rows]
 
         def choose(k: int, rngs: Streams) -> Batch:
-            points = None if estimator is None else self.points(estimator, pool, None, rngs.draws)
+            is_alone = estimator is None or X_pool is None or self.diversity == 0
+            points = None if is_alone else points_alone(self, pool, estimator, rngs.draws)
             return self._sample(of_candidates, pool, k, rngs.batch, points)
 
         return self._report(pool, self._batch_of(pool, n_instances, choose))[0].copy()
@@ -171,14 +170,16 @@ class ScoringQuery(BatchQuery):
         sampler, beta = look_up("sampler", self.sampler, SAMPLERS), float(self.beta)
         # Without limits samplers need not look at every row.
         allowance = None if pool.limits is None else pool.allowance(k)
-        how = {"beta": beta, "epsilon": self.epsilon, "diversity": self.diversity}
+        is_apart = points is not None and not points.are_equal()
+        diversity = _AUTO * is_apart if self.diversity == "auto" else self.diversity
+        how = {"beta": beta, "epsilon": self.epsilon, "diversity": diversity}
         try:
             scores = check_scores(scores, minus_inf=True)
             scores.flags.writeable = False  # the law is computed from them when it is asked for
             positions, law = draw_batch(sampler, scores, k, rng, allowance=allowance, points=points, **how)
         except ScoreError as error:
             raise error.of_rows(pool.rows) from None
-        return Batch(positions, scores, law)
+        return Batch(positions, scores, law, {"diversity_": diversity})
 
 
 @dataclass(eq=False, repr=False)
@@ -205,16 +206,20 @@ class StochasticBatchQuery(ScoringQuery):
     epsilon : float, default=0.0
         Probability with which each pick is uniform over the rows left. Above 0 no row is impossible, which
         `skactive.risk` needs.
-    diversity : float, default=0.0
+    diversity : "auto" or float, default="auto"
         How strongly rows of a batch keep apart. Above 0 each pick after the first weighs what it weighs by its score,
         times its squared distance from the nearest row chosen so far, or in flight, to this power: see
-        `skactive.samplers.repulsive`. 0 is the sampler alone.
+        `skactive.samplers.repulsive`. 0 is the sampler alone. "auto" is 2 where distances come with the scores: of
+        linear models, nets whose score is made of ``predict_proba``, forests that predict numbers, and models whose
+        space is draws, if the score is made of several. Else it is 0: without weights to change ("topk", "uniform"),
+        if distances would take more than 256 MiB, in an `ActiveTester` or a campaign, and for all others.
     space : {"auto", "embeddings", "gradients"} or callable, default="auto"
         Where these distances are. "embeddings", which "auto" takes: between what enters the last layer of a net,
-        features of a linear model as its last step gets them, shares of trees whose leaves two rows do not have in
-        common, draws of any other model. "gradients": between gradients by the weights of the last layer, as of
-        `BADGEQuery`; of trees, with shared leaves in the place of inner products. Or a function ``space(X)`` or
-        ``space(estimator, X)`` that returns an array (n_rows, n_columns) for a chunk of the pool.
+        features of a linear model (of a mixture, ``VotingClassifier``, those of its first linear member) as its last
+        step gets them, shares of trees whose leaves two rows do not have in common, draws of any other model.
+        "gradients": between gradients by the weights of the last layer, as of `BADGEQuery`; of trees, with shared
+        leaves in the place of inner products. Or a function ``space(X)`` or ``space(estimator, X)`` that returns an
+        array (n_rows, n_columns) for a chunk of the pool.
     n_draws : int, optional
         Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
         Scores that need one draw only ("entropy", "margin", "variation_ratio") are made of the estimator's own
@@ -246,8 +251,8 @@ class StochasticBatchQuery(ScoringQuery):
     ----------
     scores_, indices_, rng_, log_proba_, concentration_
         As in `query.BatchQuery`. Samplers of your own leave no ``log_proba_``.
-    score_ : str or callable
-        The score of the last batch: what ``score="auto"`` was.
+    score_, diversity_ : str or callable; float
+        The score and the diversity of the last batch: what "auto" was.
     n_features_in_ : int
         Columns of the last pool.
 
@@ -289,7 +294,7 @@ class StochasticBatchQuery(ScoringQuery):
     beta: float = 4.0
     _: KW_ONLY
     epsilon: float = 0.0
-    diversity: float = 0.0
+    diversity: float | Auto = "auto"
     space: Space = "auto"
     n_draws: int | None = None
     posterior: Posterior = "auto"
@@ -303,7 +308,7 @@ class StochasticBatchQuery(ScoringQuery):
     def check_parameters(self) -> None:
         """Check all parameters, those included that the next call will not use."""
         super().check_parameters()
-        if self.diversity > 0 and look_up("sampler", self.sampler, SAMPLERS) is SAMPLERS["topk"]:
+        if self.diversity not in ("auto", 0) and look_up("sampler", self.sampler, SAMPLERS) is SAMPLERS["topk"]:
             raise ParameterError(
                 '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
                 'nothing to choose: use "power" with a large `beta`, 16 say.'
@@ -314,24 +319,18 @@ class StochasticBatchQuery(ScoringQuery):
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Score the candidates, and sample a batch from the scores."""
         batch = super().choose(learner, pool, k, rngs)
-        return replace(batch, attributes={"score_": _score_for(model_of(learner), self.score)})
+        found = {"score_": _score_for(model_of(learner), self.score)}
+        return replace(batch, attributes={**batch.attributes, **found})
 
-    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PoolDraws | None]:
-        """Scores of the candidates, and the draws that they are made of, if there are any."""
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PointSet | None]:
+        """Scores of the candidates; and these, with the rows in flight behind them, as points."""
         model = model_of(learner)
         found = _score_for(model, self.score)
         name, score = name_of(found), look_up("score", found, SCORES)
         groups = groups_for({name: score}, pool, learner, rng, self.X_target, **options_of(self))
-        return score_groups(pool, groups, self.chunk_size, self.verbose)[0], groups[0][0]
-
-    def points(self, learner: Any, pool: Pool, draws: PoolDraws | None, rng: np.random.Generator) -> PointSet | None:
-        """The candidates in ``space``, and after them the rows in flight; None where ``diversity`` is 0."""
-        if self.diversity == 0:
-            return None
-        if (draws is None or draws.n_draws == 1) and is_drawn(model_of(learner), self.space):
-            draws = draws_of(pool, learner, rng, **options_of(self))
-        options = {name: getattr(self, name) for name in ("space", "chunk_size", "predict_batch_size", "verbose")}
-        return points_of(pool, learner, draws, **options)
+        places = places_for(self, pool, learner, groups[0][0], rng)
+        scores = score_groups(pool, groups, self.chunk_size, self.verbose, places)[0]
+        return scores, None if places is None else places.points(chunk_size=self.chunk_size)
 
 
 def _score_for(model: Any, score: Any) -> Any:

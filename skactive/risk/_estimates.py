@@ -4,8 +4,9 @@ What is not known of a risk sits in rows that are hardly ever picked, whose pick
 a loss, the estimate and its error are both too small, so that an interval by Student's t misses on one side. Here the
 lower end is the quantile of a gamma law with the estimate's mean and variance; for the upper end one more pick is
 imagined, of the largest weight and the largest loss, with the half weight of a mid-p value (Fay and Kim, 2017). Without
-any loss seen that is the rule of three, weighted. Where it is not known how large a loss can be, there is no upper end:
-the samples whose intervals would miss are those that look harmless.
+any loss seen that is the rule of three, weighted. Where most losses are near the largest possible one, what rows cost
+less than that is estimated, and taken off. Where it is not known how large a loss can be, there is no upper end: the
+samples whose intervals would miss are those that look harmless.
 """
 
 from __future__ import annotations
@@ -64,15 +65,14 @@ class RiskEstimate:
         What the value on the pool can be at all, given the labels seen; no interval goes beyond.
     n_looks : int
         As in `estimate_risk`.
+    of_interval : tuple of two float, optional
+        The loss that intervals go by and its standard error, if these are not the value and its.
 
     Examples
     --------
     >>> from skactive.risk import RiskEstimate
     >>> print(RiskEstimate(0.125, 0.02, n_labelled=60, n_pool=1000, largest_loss=1))
     0.125 (standard error 0.02; 95 % interval 0.0889 to 0.167), from 60 labels, for a pool of 1000 rows
-    >>> nothing_seen = RiskEstimate(0, 0, n_labelled=60, n_pool=1000, step=1 / 60, largest_loss=1, limits=(0, 0.94))
-    >>> [round(end, 3) for end in nothing_seen.interval()]  # the rule of three
-    [0, 0.05]
     """
 
     value: float
@@ -85,6 +85,7 @@ class RiskEstimate:
     largest_seen: float = math.inf
     limits: tuple[float, float] = (-math.inf, math.inf)
     n_looks: int = 1
+    of_interval: tuple[float, float] | None = None
 
     def interval(self, level: float = 0.95, *, side: Side = "both", every_look: bool = False) -> tuple[float, float]:
         """Confidence interval of the risk on the pool; its upper end is infinite if ``largest_loss`` is.
@@ -122,15 +123,22 @@ class RiskEstimate:
         if self.n_labelled < self.n_pool and math.isnan(self.standard_error):
             return self.limits[upper]
         if self.greater_is_better:
-            return 1 - self._end_of_loss(1 - self.value, tail, upper=not upper)
-        return self._end_of_loss(self.value, tail, upper=upper)
+            return 1 - self._end_of_loss(tail, upper=not upper)
+        return self._end_of_loss(tail, upper=upper)
 
-    def _end_of_loss(self, value: float, tail: float, *, upper: bool) -> float:
+    @property
+    def measured(self) -> tuple[float, float]:
+        """The loss that an interval goes by, and its standard error."""
+        value = 1 - self.value if self.greater_is_better else self.value
+        return self.of_interval or (value, self.standard_error)
+
+    def _end_of_loss(self, tail: float, *, upper: bool) -> float:
+        value, error = self.measured
         if upper and math.isinf(self.largest_loss):
             return math.inf
         # A risk is not below that of losses cut off at the largest one seen, of which that is the bound.
         largest = max(self.largest_loss, self.largest_seen) if upper else self.largest_seen
-        variance = self.standard_error**2
+        variance = error**2
         if value > largest / 2:  # it is rare that a loss is not the largest
             distance = max(largest - value, 0.0)
             return largest - gamma_end(distance, variance, self.step * largest, tail, upper=not upper)
@@ -155,7 +163,9 @@ class RiskDifference:
     n_labelled, n_pool : int
     more, less : RiskEstimate
         What the first model loses where it loses more than the second, and what the second loses where it loses more;
-        the value is their difference.
+        the value is their difference. No interval goes beyond that of their limits.
+    of_interval : float, optional
+        The standard error that intervals go by, if it is not that of the value.
     """
 
     value: float
@@ -164,6 +174,7 @@ class RiskDifference:
     n_pool: int
     more: RiskEstimate
     less: RiskEstimate
+    of_interval: float | None = None
 
     def interval(self, level: float = 0.95, *, side: Side = "both", every_look: bool = False) -> tuple[float, float]:
         """Confidence interval of the difference on the pool, from those of ``more`` and ``less``.
@@ -180,15 +191,18 @@ class RiskDifference:
         level = _checked_level(level, side, every_look, self.more.n_looks)
         # a tail of 1 - level on the side that counts; levels of a half or less leave an interval of almost no width
         level = level if side == "both" else max(2 * level - 1, 1e-9)
-        more, less = ((part.value, *part.interval(level)) for part in (self.more, self.less))
+        more, less = ((part.measured[0], *part.interval(level)) for part in (self.more, self.less))
         low, high = difference_ends(more, less, self._correlation())
+        (least, most), (least_off, most_off) = self.more.limits, self.less.limits
+        low, high = max(low, least - most_off), min(high, most - least_off)
         return (-math.inf if side == "upper" else low), (math.inf if side == "lower" else high)
 
     def _correlation(self) -> float:
         """That of ``more`` and ``less``: a row adds to one of them at most, so that it is not above 0."""
-        a, b = self.more.standard_error, self.less.standard_error
+        a, b = self.more.measured[1], self.less.measured[1]
+        error = self.standard_error if self.of_interval is None else self.of_interval
         product = 2 * a * b
-        return min(max((a**2 + b**2 - self.standard_error**2) / product, -1.0), 0.0) if product > 0 else 0.0
+        return min(max((a**2 + b**2 - error**2) / product, -1.0), 0.0) if product > 0 else 0.0
 
     def __str__(self) -> str:
         return _sentence(self, "+")
@@ -209,7 +223,8 @@ def _checked_level(level: Any, side: Any, every_look: Any, n_looks: int) -> floa
 
 
 _OPEN = "No upper end: a row without a label could cost any amount. Give `largest_loss`, the most that a row can cost"
-_WIDE = "Most of the interval allows for rare mistakes that no label has shown"
+_NOISY = "The estimate is unbiased and noisy: the interval goes by what rows cost less than the most"
+_WIDE = "Most of the interval allows for rare rows, unlike those with a label"
 
 
 def _sentence(estimate: RiskEstimate | RiskDifference, sign: str = "") -> str:
@@ -239,6 +254,8 @@ def _note(estimate: RiskEstimate | RiskDifference) -> str:
     more = max(high - estimate.value, estimate.value - low)
     if math.isinf(more):
         return _OPEN
+    if not low <= estimate.value <= high:
+        return _NOISY
     # so far off is an end only by what one more label could add, which is then above some five standard errors
     return _WIDE if more > 15 * estimate.standard_error > 0 else ""
 
@@ -258,6 +275,9 @@ def estimate_risk(
     bias, by :math:`a_m = \frac{L_m}{N q_m} + \frac1N \sum_{t<m} L_t`; these are uncorrelated, and the value is their
     mean with weights :math:`c_m = \frac{N (N - M)}{(N - m)(N - m + 1)}`. So the squared standard error is
     :math:`\frac{1}{M (M - 1)} \sum_m c_m^2 (a_m - \text{value})^2`.
+
+    As the weights do not add up to M, this is noisy where losses are large. If their mean with these weights is nearer
+    to the largest one, B, than to 0, intervals go by B less the same estimate of B - L.
 
     Parameters
     ----------
@@ -308,37 +328,72 @@ def estimate_risk(
     check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
     bound = bound_of(as_array(losses)) if largest_loss is None else largest_loss
     largest, in_all = _of_rows_left(bound, values, int(n_pool))
-    value, known = float(np.mean(weights * values)), float(values.sum())
+    (value, error), known = _value_and_error(values, log_proba, n_pool), float(values.sum())
     return RiskEstimate(
         value,
-        _standard_error(values, log_proba, n_pool, value),
-        len(values),
-        int(n_pool),
+        error,
+        n_labelled=len(values),
+        n_pool=int(n_pool),
         step=max(largest_weight, float(weights.max())) / len(values) if len(values) < n_pool else 0.0,
         largest_loss=largest,
         largest_seen=float(values.max()),
         limits=(known / n_pool, (known + in_all) / n_pool),
         n_looks=int(n_looks),
+        of_interval=_apart(
+            values, log_proba, n_pool, _base(values, log_proba, n_pool, largest) if np.ndim(bound) == 0 else 0.0
+        ),
     )
 
 
 def estimate_difference(
-    losses: tuple[ArrayLike, ArrayLike], log_proba: ArrayLike, n_pool: int, **options: Any
+    losses: tuple[ArrayLike, ArrayLike],
+    log_proba: ArrayLike,
+    n_pool: int,
+    *,
+    largest_loss: ArrayLike = math.inf,
+    **options: Any,
 ) -> RiskDifference:
     """The risk of one model less that of another, from losses of both on the same rows; options of `estimate_risk`.
 
     ``largest_loss`` is the most that a row can cost either model more than the other.
     """
     difference = np.subtract(*(np.asarray(of_one, dtype=np.float64) for of_one in losses))
-    more, less = (estimate_risk(np.maximum(d, 0), log_proba, n_pool, **options) for d in (difference, -difference))
-    value = more.value - less.value
-    error = _standard_error(difference, np.asarray(log_proba, dtype=np.float64), n_pool, value)
-    return RiskDifference(value, error, len(difference), int(n_pool), more, less)
+    log_proba = check_log_proba(log_proba, n_pool)
+    parts, bases = [], []
+    for d in (difference, -difference):  # each part from the base of the difference, of which they are part
+        part = np.maximum(d, 0)
+        bases.append(_base(d, log_proba, n_pool, largest_loss))
+        found = estimate_risk(part, log_proba, n_pool, largest_loss=largest_loss, **options)
+        parts.append(replace(found, of_interval=_apart(part, log_proba, n_pool, bases[-1])))
+    value, error = _value_and_error(difference, log_proba, n_pool)
+    apart = _apart(difference, log_proba, n_pool, bases[0] - bases[1])
+    return RiskDifference(value, error, len(difference), int(n_pool), parts[0], parts[1], apart and apart[1])
 
 
 def bound_of(losses: NDArray[Any]) -> float:
     """The most that a loss can be: errors are 0 or 1, and of other numbers it is not known."""
     return 1.0 if np.isin(losses, (0, 1)).all() else math.inf
+
+
+def _base(losses: Weights, log_proba: Weights, n_pool: int, largest: Any) -> float:
+    """What losses are measured from: 0, or the largest one of all rows, if their mean is nearer to it."""
+    if np.ndim(largest):
+        return 0.0
+    weights = lure_weights(log_proba, n_pool)
+    return largest if weights @ losses > largest / 2 * weights.sum() else 0.0
+
+
+def _apart(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> tuple[float, float] | None:
+    """The mean loss from losses less ``base``, and its standard error; None if the base is 0."""
+    if base == 0:
+        return None
+    value, error = _value_and_error(losses - base, log_proba, n_pool)
+    return base + value, error
+
+
+def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int) -> tuple[float, float]:
+    value = float(np.mean(lure_weights(log_proba, n_pool) * losses))
+    return value, _standard_error(losses, log_proba, n_pool, value)
 
 
 def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:
@@ -403,7 +458,9 @@ def difference_ends(
     a: tuple[float, float, float], b: tuple[float, float, float], correlation: float
 ) -> tuple[float, float]:
     """Ends of an interval for a difference of two estimates, from (value, low, high) of each (Zou and Donner, 2008)."""
-    (value_a, low_a, high_a), (value_b, low_b, high_b) = a, b
+    (_, low_a, high_a), (_, low_b, high_b) = a, b
+    # an unbiased value may be beyond the limits of its interval
+    value_a, value_b = (min(max(value, low), high) for value, low, high in (a, b))
     value = value_a - value_b
     below, above = (value_a - low_a, high_b - value_b), (high_a - value_a, value_b - low_b)
     return value - _distance(*below, correlation), value + _distance(*above, correlation)

@@ -53,7 +53,8 @@ def _of_label(probabilities: NDArray[np.float64], is_label: NDArray[np.bool_]) -
 def _probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Probabilities (n, n_classes), and which class the label is: none for one that the model does not know."""
     if not hasattr(estimator, "predict_proba"):
-        raise TypeError(f"`loss` needs predict_proba, and {type(estimator).__name__} has none. There is `zero_one`.")
+        other = "squared_error" if task(estimator) == "regressor" else "zero_one"
+        raise TypeError(f"`loss` needs predict_proba, and {type(estimator).__name__} has none. There is `{other}`.")
     check_kind(classes_of(estimator), y)
     probabilities, classes = class_probabilities(estimator, X)
     return probabilities, y[:, np.newaxis] == classes

@@ -164,7 +164,11 @@ class ActiveTester:
         given = {name: value for name, value in fit.items() if value is not None}
         query, left = self.query, np.ones(self.n_pool, dtype=bool)
         left[self._picks.rows] = False
-        indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
+        if getattr(query, "diversity", 0) == "auto":  # which would make copies of a pick improbable, or impossible
+            query(estimator, self.X_pool, n_instances, candidates=left, diversity=0.0, **given)
+            indices = query.indices_.copy()
+        else:
+            indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
         if not hasattr(query, "log_proba_"):
             raise TypeError(
                 f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
@@ -307,7 +311,7 @@ def _some(first_log_proba: Weights) -> Weights:
 
 def _warn_of_bias(query: Any, n_unreachable: int, n_left: int) -> None:
     remedy = "the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example."
-    if getattr(query, "diversity", 0) > 0 and getattr(query, "epsilon", 0) == 0:
+    if getattr(query, "diversity_", 0) > 0 and getattr(query, "epsilon", 0) == 0:
         warn(f"With `diversity`, rows that are equal to one that was picked cannot be picked any more, and {remedy}")
     if n_unreachable:
         warn(

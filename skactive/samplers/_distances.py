@@ -59,8 +59,8 @@ class Factor(ABC):
         return x_mD @ y_cD.T
 
     def squares(self, x_mD: Tensor) -> Tensor:
-        """Inner products of rows with themselves, (m,)."""
-        return x_mD.square().sum(1)
+        """Inner products of rows, a copy that is overwritten, with themselves, (m,)."""
+        return x_mD.square_().sum(1)
 
     def check_range(self, blocks: Iterable[slice]) -> None:
         """Check all numbers, because squared norms under- or overflowed, or are not finite."""
@@ -77,9 +77,9 @@ class Vectors(Factor):
         self._mean_D: Tensor | None = None
 
     def centre(self, blocks: Iterable[slice]) -> None:
-        # Each part is divided by N before it is added: the sum by itself may overflow.
-        parts = ((float64(self.array[rows]) / len(self)).sum(0) for rows in blocks)
-        self._mean_D = functools.reduce(operator.add, parts)
+        # Sums that overflow are of numbers that `check_range` refuses.
+        parts = (float64(self.array[rows]).sum(0) for rows in blocks)
+        self._mean_D = functools.reduce(operator.add, parts) / len(self)
 
     def rows(self, rows: Rows, *, check: bool = False) -> Tensor:
         x = float64(self.array[rows])

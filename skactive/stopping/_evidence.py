@@ -406,7 +406,7 @@ class Known:
 
 def _named(test: ActiveTester, model: Any) -> tuple[float, tuple[float, float], Any]:
     """Accuracy of naming always the commonest class of test labels, its interval, and the class."""
-    errors = {c: test.risk(model, lambda _, X, y, c=c: (y != c) * 1.0) for c in np.unique(test.labels_).tolist()}
+    errors = {c: test.risk(model, lambda _, X, y, c=c: y != c) for c in np.unique(test.labels_).tolist()}
     commonest = min(errors, key=lambda c: errors[c].value)
     low, high = errors[commonest].interval()
     return 1 - errors[commonest].value, (1 - high, 1 - low), commonest

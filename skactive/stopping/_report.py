@@ -14,10 +14,11 @@ from .._utils import html
 from .._utils.randomness import check_random_state
 from .._utils.types import Auto, LossName, StoppingMeasure, Verdict
 from .._utils.validation import ParameterError, Rule, Rules, check_parameters, integer, number, one_of, task, whole_fit
+from .._utils.validation.rules import warn
 from ..risk import ActiveTester, RiskDifference, RiskEstimate
 from ..risk._estimates import looked_at
 from ._evidence import MEASURES, MOST_BATCHES, Gains, Known, Snapshot, Taught, Tested, Trust, scoring_for
-from ._sentences import sentences_of
+from ._sentences import on_rows, sentences_of
 
 HUNDRED = 100  # labels that the tolerance is the price of
 HANDFUL = 5  # labels of a class, which are too few to say that further ones are not worth their price
@@ -34,11 +35,10 @@ class StoppingReport:
     - "stop" if the risk is known to have reached its target, no row is left, or the ``rate`` over ``patience`` labels
       or more is below ``tolerance``, or surely is by ``test``, and there is no ``doubt`` about the model;
     - "go on" if the rate is surely not below it, by the lower end of ``trust`` or by ``test``;
-    - "too early" without two previous reports, with labels of one class only, if no row is left that both reports
-      looked at, or over fewer than ``patience`` labels;
+    - "too early" without two previous reports, with labels of one class only, or over fewer than ``patience`` labels;
     - "cannot be told" if labels bring what they must by the model's own word, which is not known to be worth as much;
-      or if they seem to bring less, and a class has five labels or fewer (of average precision, a hundred), or there is
-      a ``doubt``.
+      if each row that was looked at equals one with a label; or if labels seem to bring less, and a class has five
+      labels or fewer (of average precision, a hundred), or there is a ``doubt``.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class StoppingReport:
             tested = _difference(test, before.past, snapshot.model, in_terms_of)
             known = Known.of(risk, test, now.estimator, snapshot)
             advantage = snapshot.advantage(trust.slope, in_terms_of) if now.is_classifier else np.nan
-        return cls(
+        report = cls(
             labels=(*before.labels, now.n_labels),
             n_pool=now.n_pool,
             one_class=len(now.counts) == 1,
@@ -255,6 +255,9 @@ class StoppingReport:
             _batches=before.batches,
             _taught=frozenset(now.keys),
         )
+        if not report.n_rows and on_rows(report):  # a loop that waits for "stop" would use up the pool
+            warn(on_rows(report))
+        return report
 
     def _window(self, patience: int) -> tuple[Snapshot, ...]:
         """What is kept of earlier reports: from the last one that is ``patience`` labels back on, some of them."""
@@ -302,7 +305,7 @@ class StoppingReport:
         """What the verdict would be if there were no doubt about the model."""
         if self.standing == "reached" or self.n_pool == 0:
             return "stop"
-        if not self.gains or self.one_class or np.isnan(self.rate):
+        if not self.gains or self.one_class:
             return "too early"
         is_enough = self.n_recent >= self.patience
         low, high = self._tested_rates()
@@ -347,10 +350,14 @@ class StoppingReport:
         """Ends of the gain for 100 labels, as seen on test labels; infinite where it was not."""
         if self.tested is None or self.scoring not in _LOSSES or not np.isfinite(self.tested.more.largest_loss):
             return -np.inf, np.inf  # the interval of a loss without a bound, as a squared error, tells nothing
+        low, high = self._tested_ends(self.tested)
         n_labels = self.labels[-1] - self._past[0].n_labels
-        more, less = (looked_at(part, len(self.labels)) for part in (self.tested.more, self.tested.less))
-        low, high = replace(self.tested, more=more, less=less).interval(every_look=True)
         return HUNDRED * low / n_labels, HUNDRED * high / n_labels
+
+    def _tested_ends(self, tested: RiskDifference) -> tuple[float, float]:
+        """Those that decide: every report is a look, also at labels that were asked for once."""
+        more, less = (looked_at(part, len(self.labels)) for part in (tested.more, tested.less))
+        return replace(tested, more=more, less=less).interval(every_look=True)
 
     def changed_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of ``changed`` on the whole pool (Clopper and Pearson)."""
@@ -371,18 +378,21 @@ class StoppingReport:
         return f"{self.labels[-1]} labels: {self.verdict}."
 
     @property
+    def _risk_ends(self) -> tuple[float, float]:
+        """Those of the risk that decide, each to 95 % for as many looks as reports at least; infinite if not known."""
+        risk = self.risk and looked_at(self.risk, len(self.labels))
+        if risk is None or (risk.step == risk.standard_error == 0 and risk.n_labelled < risk.n_pool):
+            return -np.inf, np.inf  # all losses are equal, so their spread alone gives no interval
+        low = risk.interval(side="lower", every_look=True)[0]
+        return low, risk.interval(side="upper", every_look=True)[1]
+
+    @property
     def standing(self) -> str:
         """Whether the risk is surely (to 95 %) on the good side of its target, on the other, or ("") neither."""
-        target = self.target_risk
-        if self.risk is None or target is None:
+        if self.risk is None or self.target_risk is None:
             return ""
-        risk = looked_at(self.risk, len(self.labels))  # every report is a look, also at labels that were asked for once
-        if risk.step == 0 and risk.standard_error == 0 and risk.n_labelled < risk.n_pool:
-            return ""  # all losses are equal, so their spread alone gives no interval
-        low = risk.interval(side="lower", every_look=True)[0]
-        high = risk.interval(side="upper", every_look=True)[1]
-        above, below = low >= target, high <= target
-        reached, missed = (above, below) if risk.greater_is_better else (below, above)
+        above, below = self._risk_ends[0] >= self.target_risk, self._risk_ends[1] <= self.target_risk
+        reached, missed = (above, below) if self.risk.greater_is_better else (below, above)
         return "reached" if reached else "missed" if missed else ""
 
 

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+_HARDLY_ANY = 0.1  # of the rows that were looked at, on which little can be compared
+
 
 def sentences_of(report: Any) -> dict[str, str]:
     """What there is to say of a `StoppingReport`, by what it is about."""
     found = {
         "labels": _on_labels(report),
         "gain": _on_gains(report),
+        "rows": on_rows(report),
         "trust": _on_trust(report),
         "guess": _on_guess(report),
         "test": _on_test(report),
@@ -50,8 +53,17 @@ def _on_gains(report: Any) -> str:
     )
 
 
+def on_rows(report: Any) -> str:
+    """What to do where hardly any row is left to compare predictions on."""
+    n_looked = len(report._past[-1].predictions)
+    if not report.gains or report.one_class or report.n_rows >= _HARDLY_ANY * n_looked:
+        return ""
+    few = f"Only {report.n_rows} of {n_looked} rows without a label differ from all with one, on which little is seen."
+    return f"{few} Set a number of labels at which to stop. Pass `test=` (labelled test rows) to measure the gain."
+
+
 def _on_trust(report: Any) -> str:
-    if report.measure == "movement" or not report.gains or report.one_class:
+    if report.measure == "movement" or not report.gains or report.one_class or np.isnan(report.rate):
         return ""
     trust, parts = report.trust, []
     if report.measure == "probabilities" and trust.high < 1 and trust.right < trust.confidence:
@@ -102,13 +114,12 @@ def _on_guess(report: Any) -> str:
 def _on_test(report: Any) -> str:
     if report.tested is None:
         return ""
-    low, high = (100 * end for end in report.tested.interval())
     if report.scoring == "log_loss" or report.commonest is None:
         return f"On {report.tested.n_labelled} test labels the loss fell by {report.tested.value:.2g} over these."
-    return (
-        f"On {report.tested.n_labelled} test labels these brought {100 * report.tested.value:+.2g} points of accuracy "
-        f"(95 % interval {low:+.2g} to {high:+.2g})."
-    )
+    low, high = (100 * end for end in report._tested_ends(report.tested))
+    brought = f"these brought {100 * report.tested.value:+.2g} points of accuracy"
+    ends = f"95 % interval, {_for_looks(report, report.tested.more)}, {low:+.2g} to {high:+.2g}"
+    return f"On {report.tested.n_labelled} test labels {brought} ({ends})."
 
 
 def _on_predictions(report: Any) -> str:
@@ -127,12 +138,25 @@ def _on_risk(report: Any) -> str:
     name = "accuracy" if report.risk.greater_is_better else "risk"
     if report.target_risk is None:
         return f"The {name} is {report.risk}."
+    target, found = f"its target of {report.target_risk:g}", f"{_deciding(report)}: {report.risk}."
     if report.standing == "reached":
-        return f"The {name} has reached its target of {report.target_risk:g}: {report.risk}."
+        return f"The {name} has reached {target}{found}"
     if report.standing == "missed" and report.verdict == "stop":
         remedy = "Another model, or other columns, may help where labels do not."
-        return f"The {name} misses its target of {report.target_risk:g}: {report.risk}. {remedy}"
-    return f"The {name} is not known to have reached its target of {report.target_risk:g}: {report.risk}."
+        return f"The {name} misses {target}{found} {remedy}"
+    return f"The {name} is not known to have reached {target}{found}"
+
+
+def _deciding(report: Any) -> str:
+    """The end of the interval that decides, if there is one."""
+    is_upper = report.risk.greater_is_better == (report.standing == "missed")
+    end, side = report._risk_ends[is_upper], "below" if is_upper else "above"
+    return f" ({_for_looks(report, report.risk)}, {side} {end:.3g})" if np.isfinite(end) else ""
+
+
+def _for_looks(report: Any, risk: Any) -> str:
+    n = max(risk.n_looks, len(report.labels))
+    return f"allowing for {n} look{'s' * (n > 1)}"
 
 
 def _points(gain: float) -> str:

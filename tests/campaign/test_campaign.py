@@ -7,12 +7,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skactive import BADGEQuery, Campaign, Limits, StochasticBatchQuery
-from skactive.campaign import CampaignError, _store
+from skactive.campaign import CampaignError, _models, _store
 
 N = 120
 
@@ -220,6 +221,49 @@ def test_skipped_and_labelled_rows_are_not_asked_for_until_they_are_withdrawn(tm
     campaign.withdraw(ids[:4])
     with pytest.raises(CampaignError, match="there is nothing to withdraw"):
         campaign.withdraw(ids[:1])
+
+
+def test_by_default_the_model_is_the_mean_of_a_forest_and_a_logistic_regression_in_every_process(tmp_path):
+    campaign = Campaign.start(tmp_path / "c.db", table(), target="churn", id="customer")
+    said = _models.in_words(campaign._settings["model"], campaign.kind)
+    assert said == "auto (mean of a forest and a logistic regression)"
+    assert type(_models.named_model("auto", "passthrough", "numbers")[-1]).__name__ == "RandomForestRegressor"
+    auto = _models.named_model("auto", _models.Columns(), "classes")
+    numbers = table()[["customer", "age", "churn"]].assign(age=np.arange(N) % 70.0)
+    campaign = started(tmp_path, numbers, model=auto)
+    campaign.tell({id: "yes" if int(id) % 70 > 40 else "no" for id in campaign.ask(30).index})
+    X, model = numbers[["age"]], campaign.model()
+    members = [member.predict_proba(model[:-1].transform(X)) for member in model[-1].estimators_]
+    np.testing.assert_allclose(model.predict_proba(X), np.mean(members, axis=0))
+    parts = [type(part).__name__ for part in (model[-1].estimators_[0], model[-1].estimators_[1][-1])]
+    assert parts == ["RandomForestClassifier", "LogisticRegression"]
+    campaign.backup(tmp_path / "copy.db")
+    elsewhere = Campaign.open(tmp_path / "copy.db", numbers.sample(frac=1, random_state=1), model=auto)
+    assert campaign.ask(8).index.tolist() == elsewhere.ask(8).index.tolist()
+
+
+def test_a_model_that_is_set_is_fitted_in_every_process_that_can_have_it(tmp_path):
+    campaign = started(tmp_path)
+    told(campaign, campaign.ask(30))
+    other, third = (opened(tmp_path, table()) for _ in range(2))
+    assert isinstance(other.model()[-1], LogisticRegression)
+    campaign.set(model="boosting")
+    for one in (campaign, other):
+        assert isinstance(one.model()[-1], HistGradientBoostingClassifier)
+    campaign.set(model=make_pipeline(_models.Columns(), StandardScaler(), LogisticRegression()))
+    assert "Model: Pipeline." in str(campaign.status(report=False))
+    with pytest.raises(CampaignError, match="`model` must be handed in"):
+        third.model()
+    campaign.set(model="logistic")
+    assert isinstance(third.model()[-1], LogisticRegression)
+
+
+def test_a_file_of_a_way_to_begin_that_is_gone_goes_on_with_typical_rows(tmp_path):
+    campaign = started(tmp_path, first="typical")
+    campaign.backup(tmp_path / "old.db")
+    old = Campaign.open(tmp_path / "old.db", table())
+    old._store.note({"first": "kmeans++"})
+    assert Campaign.open(tmp_path / "old.db", table()).ask(6).index.tolist() == campaign.ask(6).index.tolist()
 
 
 def test_numbers_are_predicted_by_a_regressor(tmp_path):

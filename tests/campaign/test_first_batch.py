@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from skactive.campaign import _first_batch
-from skactive.campaign._first_batch import FIRST, first_rows, standardised
-
-ways = pytest.mark.parametrize("how", FIRST)
-
-FOUR = np.array([[0.0, 0.0], [1.0, 5.0], [3.0, 1.0], [4.0, 2.0]])
-"""Few rows, so that nothing is drawn in at percentiles: columns are moved and scaled alone."""
+from skactive.campaign._first_batch import standardised, typical_rows
 
 
 def blobs(sizes, rng, n_columns=3, spread=0.1):
@@ -25,19 +20,10 @@ def blobs(sizes, rng, n_columns=3, spread=0.1):
     return centres[group] + spread * rng.normal(size=(len(group), n_columns)), group
 
 
-def test_seeding_of_four_points_has_the_law_of_k_means_plus_plus():
-    scaled = (FOUR - FOUR.mean(axis=0)) / FOUR.std(axis=0)
-    law = reference.repulsive_law([1.0] * 4, reference.exactly(scaled.round(4)), 2, 1, 1)
-    rng = np.random.default_rng(0)
-    counts = Counter(tuple(first_rows(FOUR, 2, rng, "kmeans++").tolist()) for _ in range(700))
-    reference.assert_counts_fit(counts, law, 700)
-
-
-@ways
-def test_equal_points_give_rows_at_random(how):
+def test_equal_points_give_rows_at_random():
     for points in (np.ones((7, 2)), np.full((7, 1), 0.1), np.empty((7, 0))):
         rng = np.random.default_rng(0)
-        counts = Counter(int(first_rows(points, 3, rng, how)[0]) for _ in range(400))
+        counts = Counter(int(typical_rows(points, 3, rng)[0]) for _ in range(400))
         reference.assert_counts_fit(counts, dict.fromkeys(range(7), 1 / 7), 400)
 
 
@@ -45,7 +31,7 @@ def test_a_prefix_of_typical_rows_is_of_the_largest_clusters(monkeypatch):
     points, group = blobs([10, 60, 25, 40], np.random.default_rng(0), n_columns=4)
     for most in (_first_batch.MOST_MEMBERS, 8):  # in the end among some members only
         monkeypatch.setattr(_first_batch, "MOST_MEMBERS", most)
-        assert group[first_rows(points, 4, np.random.default_rng(0), "typical")].tolist() == [1, 3, 2, 0]
+        assert group[typical_rows(points, 4, np.random.default_rng(0))].tolist() == [1, 3, 2, 0]
 
 
 def test_the_typical_row_has_the_smallest_mean_distance_to_its_neighbours():
@@ -53,44 +39,41 @@ def test_the_typical_row_has_the_smallest_mean_distance_to_its_neighbours():
     scaled = standardised(points)
     distances = [sorted(np.linalg.norm(scaled - x, axis=1))[1 : _first_batch.N_NEIGHBOURS + 1] for x in scaled]
     means = np.mean(distances, axis=1)
-    (row,) = first_rows(points, 1, np.random.default_rng(1), "typical")
+    (row,) = typical_rows(points, 1, np.random.default_rng(1))
     assert means[row] == pytest.approx(means.min())
 
 
 def test_many_clusters_are_found_by_mini_batches():
     points, group = blobs([9] * 60, np.random.default_rng(0), n_columns=60)
-    found = first_rows(points, 60, np.random.default_rng(0), "typical")
+    found = typical_rows(points, 60, np.random.default_rng(0))
     assert len(set(found.tolist())) == 60
     assert len(set(group[found].tolist())) > 45  # of 60 at random, 38
 
 
-@pytest.mark.parametrize("how", ["kmeans++", "typical"])
-def test_copies_come_only_when_each_place_has_given_a_row(how):
+def test_copies_come_only_when_each_place_has_given_a_row():
     places = np.array([[0.0, 1.0], [5.0, 2.0], [9.0, 9.0], [2.0, 7.0]])
     group = np.repeat(range(4), [20, 1, 5, 2])
-    found = first_rows(places[group], 10, np.random.default_rng(0), how)
+    found = typical_rows(places[group], 10, np.random.default_rng(0))
     assert sorted(group[found[:4]].tolist()) == [0, 1, 2, 3]
     assert len(set(found.tolist())) == 10
 
 
-@ways
-def test_the_same_generator_gives_the_same_rows_and_points_stay_as_they_are(how):
+def test_the_same_generator_gives_the_same_rows_and_points_stay_as_they_are():
     points, _ = blobs([30, 30, 30], np.random.default_rng(0), spread=1.0)
     before = points.copy()
-    first, second = (first_rows(points, 12, np.random.default_rng(7), how) for _ in range(2))
+    first, second = (typical_rows(points, 12, np.random.default_rng(7)) for _ in range(2))
     assert (first.tolist(), first.dtype) == (second.tolist(), np.int64)
     np.testing.assert_array_equal(points, before)
-    assert len({tuple(first_rows(points, 12, np.random.default_rng(seed), how)) for seed in range(4)}) > 1
+    assert len({tuple(typical_rows(points, 12, np.random.default_rng(seed))) for seed in range(4)}) > 1
 
 
-@ways
 @given(data=st.data())
-def test_any_points_give_distinct_rows(how, data):
+def test_any_points_give_distinct_rows(data):
     n, n_columns = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 3))
     values = st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-15, -7.5, 1e-310, 1e308, -1.7e308])
     points = data.draw(arrays(np.float64, (n, n_columns), elements=values))
     k = data.draw(st.integers(1, n))
-    found = first_rows(points, k, np.random.default_rng(0), how)
+    found = typical_rows(points, k, np.random.default_rng(0))
     assert len(set(found.tolist())) == k
     assert set(found.tolist()) <= set(range(n))
 

@@ -358,7 +358,7 @@ def test_accuracy_after_a_typical_batch_says_what_counts_and_tells_a_value_once_
     frame = pd.DataFrame({"id": range(400), "a": rng.normal(size=400), "b": rng.normal(size=400), "y": None})
     truth = np.select([frame["a"] > 0.5, frame["b"] > 0], ["x", "y"], "z")
     given = {"target": "y", "id": "id", "model": LogisticRegression(), "random_state": 0}
-    campaign = Campaign.start(tmp_path / "c.db", frame, labels=["x", "y", "z"], **given)
+    campaign = Campaign.start(tmp_path / "c.db", frame, first="typical", **given)
     campaign.tell({id: truth[id] for id in campaign.ask(10).index})
     for n_batches in (2, 6):
         for _ in range(n_batches):

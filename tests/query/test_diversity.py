@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 
 import dask.array as da
 import numpy as np
+import pandas as pd
+import pyarrow.dataset
 import pytest
 import reference
 import torch
@@ -18,11 +21,14 @@ from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
+    RandomForestRegressor,
+    VotingClassifier,
 )
-from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from small_models import (
@@ -31,6 +37,7 @@ from small_models import (
     X_TRAIN,
     Y_TRAIN,
     echo,
+    first_rows,
     make_estimator,
     n_unreachable,
     skorch_net,
@@ -40,11 +47,14 @@ from torch import nn
 from skactive import (
     BADGEQuery,
     StochasticBatchQuery,
+    blocks,
 )
 from skactive._utils.randomness import spawn
 from skactive.posterior import bootstrap
 from skactive.query import Pool
-from skactive.query._draws import draws_of, points_of
+from skactive.query._draws import Places, _arrays_by, draws_of
+from skactive.risk import ActiveTester
+from skactive.scores import margin
 
 quietly = pytest.mark.filterwarnings("ignore:Only .* rows have a positive score and lie apart:UserWarning")
 N = len(X_POOL)
@@ -52,6 +62,11 @@ N = len(X_POOL)
 
 def query(**parameters):
     return StochasticBatchQuery(**{"score": "entropy", "beta": 1.0, "random_state": 0, "diversity": 1.0, **parameters})
+
+
+def points_of(pool, model, draws, space="auto", **sizes):
+    places = Places(pool, model, draws, space, _arrays_by(model, draws, space))
+    return places.points(alone=True, **sizes)
 
 
 def by_first_column(learner, X):
@@ -87,6 +102,14 @@ MAKE = {
     "committee": lambda: Committee(
         [ActiveLearner(GaussianNB(), X_training=X_TRAIN[i::3], y_training=LABELS[i::3]) for i in range(3)]
     ),
+    "logistic regression": lambda: LogisticRegression().fit(X_TRAIN, LABELS),
+    "perceptron": lambda: MLPClassifier((6,), max_iter=20, tol=1.0, random_state=0).fit(X_TRAIN, LABELS),
+    "mixture": lambda: VotingClassifier(
+        [("f", make_estimator("pipeline")), ("l", MAKE["scaled logistic regression"]())], voting="soft"
+    ).fit(X_TRAIN, LABELS),
+    "Bayesian ridge": lambda: BayesianRidge().fit(X_TRAIN, Y_TRAIN),
+    "regression forest": lambda: RandomForestRegressor(8, random_state=0).fit(X_TRAIN, Y_TRAIN),
+    "process": lambda: GaussianProcessRegressor().fit(X_TRAIN, Y_TRAIN),
 }
 
 
@@ -317,20 +340,112 @@ def test_log_probabilities_of_a_query_are_those_of_the_law(kind, sampler, epsilo
 
 
 @pytest.mark.parametrize(
-    ("kind", "held"),
-    [
-        ("bagging", sparse.csc_array),
-        ("scaled logistic regression", np.ndarray.tolist),
-        ("dropout net", lambda X: da.from_array(X, chunks=(11, 2))),
-        ("skorch", lambda X: torch.from_numpy(X.copy())),
-    ],
+    ("kind", "space"),
+    [("bagging", "gradients"), ("dropout net", "auto"), ("skorch", "gradients"), ("calibrated", "auto")],
 )
-def test_a_batch_is_the_same_however_the_pool_is_held(kind, held, models):
+def test_a_batch_does_not_depend_on_the_chunks(kind, space, models):
     batches = [
-        query(diversity=2, chunk_size=size).select(models(kind), pool, 6, pending=[28, 4, 15])
-        for pool, size in ((X_POOL, None), (held(X_POOL), 8))
+        query(space=space, chunk_size=size, diversity=2).select(models(kind), X_POOL, 8, pending=[4, 20])
+        for size in (None, 7, 1)
     ]
-    np.testing.assert_array_equal(*batches)
+    np.testing.assert_array_equal(batches[1], batches[0])
+    np.testing.assert_array_equal(batches[2], batches[0])
+
+
+# --- the default
+
+default = functools.partial(StochasticBatchQuery, random_state=0)
+NUMBER_OF = dict.fromkeys(("scaled logistic regression", "perceptron", "dropout net", "skorch", "mixture"), 2.0)
+NUMBER_OF |= dict.fromkeys(("logistic regression", "Bayesian ridge", "regression forest", "process"), 2.0)
+NUMBER_OF |= dict.fromkeys(("forest", "hist gradient boosting", "naive bayes", "calibrated", "committee"), 0.0)
+
+
+@pytest.mark.parametrize("kind", NUMBER_OF)
+def test_auto_is_the_number_that_it_says_whatever_the_chunks_and_whoever_makes_the_scores(kind, models):
+    named, model, query = default(diversity=NUMBER_OF[kind]), models(kind), default()
+    expected = named.select(model, X_POOL, 8)
+    np.testing.assert_array_equal(default(chunk_size=7).select(model, X_POOL, 8), expected)
+    np.testing.assert_array_equal(query.select(model, X_POOL, 8), expected)
+    np.testing.assert_array_equal(query.log_proba_, named.log_proba_)
+    assert query.diversity_ == NUMBER_OF[kind]
+    again = default().select_scored(query.scores_, 8, estimator=model, X_pool=X_POOL)
+    assert kind == "process" or again.tolist() == expected.tolist()  # its draws are made for scores alone
+    query.select_scored(query.scores_, 8)
+    assert query.diversity_ == 0
+
+
+HELD = {
+    "dataset of Arrow": lambda rows: pyarrow.dataset.dataset(pyarrow.table(pd.DataFrame(rows))),
+    "blocks that come once": lambda rows: blocks(part for part in np.array_split(rows, 4)),
+    "dask": lambda rows: da.from_array(rows, chunks=(11, 2)),
+    "dask of unknown lengths": lambda rows: da.from_array(rows, chunks=(11, 4))[da.ones(N, chunks=11) > 0],
+    "sparse": lambda rows: sparse.csr_array(rows),
+    "blocks of sparse rows": lambda rows: blocks([sparse.csr_array(part) for part in np.array_split(rows, 4)]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize(("too_many", "number"), [(0, 2), (1, 0)])
+def test_a_container_decides_neither_batch_nor_room(held, too_many, number, models, monkeypatch):
+    kind, n_numbers = ("dropout net", 8 * N) if "dask" in held else ("logistic regression", 4 * N)
+    n_numbers = 1.5 * np.count_nonzero(X_POOL) if "sparse" in held else n_numbers
+    monkeypatch.setattr("skactive.query._draws._MOST_AT_HAND", n_numbers - too_many)
+    query, model = default(chunk_size=8), models(kind)
+    found = query.select(model, HELD[held](X_POOL), 6)
+    assert query.diversity_ == number
+    np.testing.assert_array_equal(found, default(diversity=number).select(model, X_POOL, 6))
+
+
+class Counted(nn.Linear):
+    n_rows = 0
+
+    def forward(self, x):
+        Counted.n_rows += len(x)
+        return super().forward(x)
+
+
+def test_a_net_is_asked_once_for_each_row():
+    net, query = skorch_net(Counted(4, 8), nn.ReLU(), nn.Linear(8, 3)), default()
+    Counted.n_rows = 0
+    query.select(net, np.tile(X_POOL, (50, 1)), 5)
+    assert query.diversity_ == 2
+    assert Counted.n_rows < 1.05 * 50 * N  # a row of each block again, as a check
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_the_default_has_the_probabilities_of_its_law_and_is_0_for_a_risk(epsilon, models):
+    model, pending, query = models("scaled logistic regression"), [3, 20], default(epsilon=epsilon)
+    batch, rows = query.select(model, X_POOL, 6, pending=pending), np.setdiff1d(np.arange(N), pending)
+    places, weights = features_of("scaled logistic regression", model), reference.power_weights(query.scores_[rows], 4)
+    rule = reference.Repulsion(weights, places[rows].tolist(), 1, 2, epsilon, places[pending].tolist())
+    expected = rule.log_proba([rows.tolist().index(i) for i in batch])
+    np.testing.assert_allclose(query.log_proba_, expected, rtol=0, atol=1e-5)
+    tester = ActiveTester(default(score="entropy", epsilon=epsilon), X_POOL)
+    alone = default(score="entropy", epsilon=epsilon, diversity=0).select(model, X_POOL, 6)
+    assert tester.ask(model, 6).tolist() == alone.tolist()
+    assert (tester.query.diversity, tester.query.diversity_) == ("auto", 0)
+
+
+ZERO = [{"sampler": "topk"}, {"sampler": "uniform"}, {"sampler": first_rows}, {"beta": 0}, {"score": "bald"}, {}]
+
+
+@pytest.mark.parametrize("given", ZERO)
+def test_it_is_0_without_weights_to_change_beside_draws_of_a_net_and_for_equal_rows(given, models):
+    query, kind = default(**given), "dropout net" if "score" in given else "logistic regression"
+    query.select(models(kind), X_POOL if given else np.ones((9, 4)), 3)
+    assert query.diversity_ == 0
+
+
+class Tempered(Pipeline):
+    def predict_proba(self, X):
+        return super().predict_proba(X) / 2 + 1 / 6
+
+
+def test_probabilities_that_a_pipeline_of_the_users_own_changes_are_scored(models):
+    model, query = Tempered(models("scaled logistic regression").steps), default()
+    query.select(model, X_POOL, 3)
+    np.testing.assert_allclose(query.scores_, margin(model.predict_proba(X_POOL)[None]))
 
 
 # --- rows in flight

@@ -163,16 +163,6 @@ def test_a_parameter_of_the_query_is_no_keyword_of_select_and_one_of_a_call():
     assert len(q(FOREST, POOL, 3, beta=2)) == 3
 
 
-# --- how far a batch prefers rows of large scores
-
-
-def test_the_concentration_of_a_batch_is_its_mean_score_over_that_of_the_pool():
-    values = np.linspace(1, 1.5, len(POOL))
-    q = StochasticBatchQuery(lambda learner, rows: values[: len(rows)], beta=0.01, random_state=0)
-    q.select(FOREST, POOL, 5)
-    assert q.concentration_ == pytest.approx(q.scores_[q.indices_].mean() / values.mean())
-
-
 # --- draws that are no functions
 
 
@@ -274,7 +264,8 @@ def test_bootstraps_are_not_drawn_twice_for_their_members_are_functions():
             return super().predict_proba(X)
 
     model = Counted(max_iter=500).fit(LABELLED, y[:100])
-    query(posterior="bootstrap", n_draws=2).select(model, POOL, 3, X_training=LABELLED, y_training=y[:100])
+    ours = {"posterior": "bootstrap", "n_draws": 2, "diversity": 0}
+    query(**ours).select(model, POOL, 3, X_training=LABELLED, y_training=y[:100])
     assert calls == [1, 1, 600, 600]
 
 

@@ -55,13 +55,6 @@ def test_candidates_rows_in_flight_and_limits_are_those_of_select():
     assert_same(one, other)
 
 
-def test_rows_that_keep_apart_are_those_of_select():
-    one, other = make(diversity=2.0), make(diversity=2.0)
-    rows = one.select_scored(scored(), 10, estimator=FOREST, X_pool=POOL)
-    np.testing.assert_array_equal(rows, other.select(FOREST, POOL, 10))
-    assert_same(one, other)
-
-
 def test_a_series_of_scores_goes_by_the_index_of_the_rows_and_masks_and_groups_by_that_of_the_scores():
     ids = pd.Index(range(1000, 1270))
     scores, order = pd.Series(scored(), ids), np.random.default_rng(1).permutation(270)

@@ -137,12 +137,14 @@ def asked(model):
     tester = ActiveTester(StochasticBatchQuery("margin", beta=1.0, epsilon=0.5, random_state=0), POOL)
     tester.tell(Y[60:][tester.ask(model, 10)])
     yield tester.risk(model).value
-    for query in (BADGEQuery(random_state=0), StochasticBatchQuery("bald", posterior="bootstrap", random_state=0)):
+    bald = StochasticBatchQuery("bald", diversity=0, posterior="bootstrap", random_state=0)
+    for query in (BADGEQuery(random_state=0), bald):
         yield query.select(model, POOL, 5, **WITH).tolist()
     learners = [ActiveLearner(clone(model), X_training=X[:n], y_training=Y[:n]) for n in (40, 60)]
     yield StochasticBatchQuery("bald", random_state=0).select(Committee(learners), POOL, 5).tolist()
     options = {"n_initial": 20, "n_rounds": 2, "batch_size": 5, "n_trials": 1, "random_state": 0}
-    rounds = run_experiment(clone(model), {"q": StochasticBatchQuery("margin", beta=1.0)}, X, Y, **options).rounds
+    queries = {"q": StochasticBatchQuery("margin", beta=1.0, diversity=0)}
+    rounds = run_experiment(clone(model), queries, X, Y, **options).rounds
     yield [done.indices for done in rounds]
     yield StoppingReport.from_learner(model, POOL, **WITH, random_state=0).commonest
 

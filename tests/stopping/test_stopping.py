@@ -461,6 +461,26 @@ def test_large_rates_and_a_single_label_are_written_as_people_write_them():
     assert ": 160 points per 100 labels." in str(found)
 
 
+def test_where_all_rows_left_equal_labelled_ones_it_cannot_be_told_and_a_loop_is_warned():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (600, 3)).astype(float)
+    labels = (rows[:, 0] + 0.4 * rng.normal(size=600) > 0.5).astype(int)
+    with pytest.warns(UserWarning, match="Only 0 of 5.. rows without a label differ from all with one"):
+        found = chain(LogisticRegression(), rows, labels, (20, 40, 60), rows[100:])
+    assert (found.verdict, found.n_rows) == ("cannot be told", 0)
+    assert "Set a number of labels at which to stop. Pass `test=`" in str(found)
+    assert "not known to mean anything" not in str(found)
+
+
+def test_the_ends_that_decide_are_told():
+    risk = estimate_risk(np.arange(200) < 11, -np.log(2000 - np.arange(200.0)), 2000)
+    for n, verdict in ((1, "stop"), (10, "too early")):
+        found = replace(sequence([0.0]), labels=tuple(range(n)), risk=risk, target_risk=0.1)
+        end = risk.interval(1 - 0.05 / (n * (n + 1)), side="upper")[1]
+        assert (end <= 0.1) == (verdict == "stop") == (found.verdict == "stop")
+        assert f"(allowing for {n} look{'s' * (n > 1)}, below {end:.3g}): 0.055" in str(found)
+
+
 def test_a_class_with_five_labels_lets_nobody_stop():
     labels = np.r_[np.zeros(1000), np.ones(1000)].astype(int)
     found = None
@@ -509,5 +529,6 @@ def test_test_labels_decide_where_they_can_tell():
     low, high = tester.difference(fitted(20), fitted(100)).interval(1 - 0.05 / (3 * 4))  # the third report
     assert found._tested_rates() == pytest.approx((100 * low / 80, 100 * high / 80))
     assert 100 * low / 80 >= 0.02
+    assert f"(95 % interval, allowing for 3 looks, {100 * low:+.2g} to {100 * high:+.2g})" in str(found)
     assert found.verdict == "go on"
     assert chain(model, X, Y, (100, 200, 300), X[1300:], test=tester, tolerance=0.9).verdict == "stop"

@@ -71,7 +71,7 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} of shape {tuple(value.shape)}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    text = " ".join(repr(value).split())
+    text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
