@@ -640,8 +640,7 @@ def test_a_rename_changes_no_order_and_holds_for_old_names_that_still_come(tmp_p
         campaign = opened(tmp_path, frame.assign(churn=frame["customer"].map({ids[2]: "nein"})))
     assert counts(campaign).by_label == {"yes": 2, "no": 1}
     campaign.set(rename={"no": "nein"})  # back again
-    campaign.tell({ids[3]: "no"})
-    assert campaign.to_frame()["churn"][[ids[2], ids[3]]].tolist() == ["nein", "nein"]
+    assert campaign.tell({ids[2]: "no"}).n_same == 1
 
 
 def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_was_told(tmp_path):
