@@ -81,6 +81,8 @@ class Accuracy:
         the lower end, and as right for the upper one.
     n_uncounted : int
         Labels without known probabilities, which are not used: typical rows, batches with limits, the top of a ranking.
+    n_apart : int
+        Labels of draws in other batches, which are not used, as rows came, were withdrawn or labelled unasked between.
     first_batch : int
         Of the labels that are used.
     is_of_table : bool
@@ -110,6 +112,7 @@ class Accuracy:
     n_skipped: int = 0
     n_open: int = 0
     n_uncounted: int = 0
+    n_apart: int = 0
     first_batch: int = 1
     is_of_table: bool = True
     groups: str | None = None
@@ -126,7 +129,8 @@ class Accuracy:
     @property
     def commonest(self) -> Any:
         """The class with the largest share of the rows without a label."""
-        return None if self.classes is None else self.classes["share"].fillna(0.0).idxmax()
+        shares = {} if self.classes is None else dict(self.classes["share"].fillna(0.0).items())
+        return max(shares, key=lambda label: shares[label], default=None)
 
     def on_rows(self) -> str:
         """The accuracy, and how it was estimated."""
@@ -191,6 +195,7 @@ class Accuracy:
         parts = (
             (self.n_skipped, "skipped and left out"),
             (self.n_open, "waiting among these, which count as wrong for the lower end and as right for the upper one"),
+            (self.n_apart, "drawn in other batches, as rows came, were withdrawn or labelled unasked in between"),
             (self.n_uncounted, "not counted: chosen as typical, under limits or as the top of a ranking"),
         )
         listed = "; ".join(f"{n} {what}" for n, what in parts if n)
@@ -423,6 +428,7 @@ def _accuracy(sample: _Sample, state: State, kind: str, value: Interval, known: 
         n_skipped=int((~is_labelled & ~sample.is_open).sum()),
         n_open=int(sample.is_open.sum()),
         n_uncounted=picks.n_uncounted,
+        n_apart=picks.n_apart,
         first_batch=picks.first_batch,
         is_of_table=np.array_equal(others, of_table),
         n_groups=0 if sample.groups is None else len(set(sample.groups[picks.rows].tolist())),

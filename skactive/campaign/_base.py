@@ -36,6 +36,7 @@ TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
 
 TEXT_OR_NONE = Rule(lambda value: isinstance(value, str) and value != "", "a text").or_none()
 
+PLAIN = {str, int, float, bool}  # types of labels
 MOST_COMPARED = 2_000  # rows without a label, for which models of the folds and the model are compared
 TRIES = 20  # how often to decide anew if other processes write meanwhile
 
@@ -85,7 +86,7 @@ class CampaignBase:
         self._settings = settings = self._store.settings()
         n_rows = self._store.ledger().n_rows
         with self._store.ours("its settings"):
-            check_settings({"gone": [], "pool": [], "dialect": {}, **settings}, n_rows)
+            check_settings({"gone": [], "pool": [], "dialect": {}, "renamed": [], **settings}, n_rows)
         self.path, self.target, self.id = self._store.path, settings["target"], settings["id"]
         self.random_state = settings["random_state"]
         self._readings = {name: Reading(**one) for name, one in settings["readings"].items()}
@@ -155,7 +156,7 @@ class CampaignBase:
         kind = self._settings["kind"] or kind_of(labels) or "classes"
         score, model = self._settings["query"].get("params", {}).get("score"), self._settings["model"]
         models.check_score(score, kind, model["name"] if "vectorizer" in model else None)
-        return Vocabulary(kind, self._settings["labels"], ledger.counts)
+        return Vocabulary(kind, self._settings["labels"], ledger.counts, dict(self._settings.get("renamed", [])))
 
     def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
         """Settings that labels decide if they are the first: what labels are."""
@@ -240,15 +241,16 @@ class CampaignBase:
         """Decide anew what labels are."""
         ledger, settings = self._store.ledger(), self._settings
         models.check_score(settings["query"].get("params", {}).get("score"), kind)
-        closed = settings["labels"] or []
+        closed = (settings["labels"] or []) if kind == "classes" else []  # numbers are any
         names = in_kind({*ledger.counts, *closed}, kind, settings.get("dialect", {}).get("decimal"))
         self._rename(names, {"kind": kind, "labels": [names[label] for label in closed] or None}, ledger.seen)
 
     def _set_labels(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> None:
         """Close or open the set of labels, and give labels other names."""
         seen = self._store.ledger().seen
-        allowed, names = self._vocabulary(()).changed(closed, add, rename)
-        self._rename(names, {"kind": self._settings["kind"] or (allowed and "classes"), "labels": allowed}, seen)
+        allowed, names, renamed = self._vocabulary(()).changed(closed, add, rename)
+        kind = self._settings["kind"] or (allowed and "classes")
+        self._rename(names, {"kind": kind, "labels": allowed, "renamed": renamed}, seen)
 
     def _rename(self, names: Mapping[Any, Any], decided: dict[str, Any], seen: int) -> None:
         """Write settings, and new names of labels where rows have the old ones."""
@@ -353,6 +355,7 @@ def check_settings(settings: dict[str, Any], n_rows: int) -> None:
         "kind": one_of(filter(None, TASKS.values())).or_none(),
         "random_state": integer(0),
         "dialect": Rule(_is_dialect, "marks, an encoding and a sheet"),
+        "renamed": Rule(lambda value: all({type(old), type(new)} <= PLAIN for old, new in value), "pairs of labels"),
         "gone": Rule(lambda value: all(type(row) is int and 0 <= row < n_rows for row in value), "rows of the table"),
         "model": Rule(lambda value: "digest" in value or value["name"] in models.MODELS, "a model"),
     }

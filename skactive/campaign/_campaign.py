@@ -289,7 +289,7 @@ class Campaign(CampaignBase):
         annotator : str, optional
         """
         self._check(annotator=annotator)
-        self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)])
+        self._take([Answer(id, None, annotator or "", True) for id in listed_ids(ids)], unasked=True)
 
     def set(
         self, *, task: Task = "auto", closed: bool | None = None, add: Any = (), rename: Any = None, model: Any = None
@@ -305,7 +305,7 @@ class Campaign(CampaignBase):
         add : sequence, default=()
             Labels for a closed set.
         rename : mapping of label to label, optional
-            New names, which other rows may have already.
+            New names, which other rows may have already. Old names that still come in files are read as these.
         model : str or estimator, optional
             As of `start`. By itself. An estimator is handed in again at `open`.
         """

@@ -237,7 +237,7 @@ def _described(column: pd.Series, reading: Reading) -> dict[str, Any]:
         "gaps": int(values.isna().sum()),
         "odd": len(odd),
         "example": str(odd.iloc[0])[:40] if len(odd) else None,  # of a length that fits a line
-        "row": odd.index[0] if len(odd) else None,
+        "row": odd.index.tolist()[0] if len(odd) else None,
     }
 
 

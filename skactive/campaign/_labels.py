@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,8 +71,19 @@ def kind_of(labels: Iterable[Any]) -> str | None:
     if any(isinstance(label, str | bool) for label in known):
         return "classes"
     are_parts = any(isinstance(label, float) and label % 1 for label in known)
-    are_many = len(known) > MOST_CLASSES or (len(found) >= MOST_CLASSES and len(known) > len(found) / 2)
+    are_many = len(known) > MOST_CLASSES or _most_differ(len(known), len(found))
     return "numbers" if are_parts or are_many else "classes"
+
+
+def _most_differ(n_known: int, n_found: int) -> bool:
+    return n_found >= MOST_CLASSES and n_known > n_found / 2
+
+
+def doubt_of_classes(by_label: Mapping[Any, int]) -> str:
+    """What to say where most labels are classes of their own."""
+    way = 'If labels are numbers, say so by `set(task="regression")`, in the shell `skactive set --task regression`.'
+    is_in_doubt = _most_differ(len(by_label), sum(by_label.values()))
+    return f" Most of these are classes of their own. {way}" if is_in_doubt else ""
 
 
 def told_of_kind(labels: Iterable[Any], kind: str) -> str:
@@ -107,11 +118,11 @@ def allowed_labels(labels: Iterable[Any], kind: str) -> list[Any]:
 
 
 def alike_in(labels: Iterable[Any]) -> list[tuple[str, str]]:
-    """Pairs of texts that differ in case, in spaces, or in characters that nobody sees."""
+    """Pairs of texts that are one whole number, or differ in case, in spaces, or in characters that nobody sees."""
     seen: dict[str, str] = {}
     pairs = []
     for label in filter(lambda label: isinstance(label, str), labels):
-        letters = unicodedata.normalize("NFKC", label.casefold())
+        letters = unicodedata.normalize("NFKC", bare_number(label) or label.casefold())
         look = "".join(one for one in letters if not one.isspace() and unicodedata.category(one) != "Cf")
         if seen.setdefault(look, label) != label:
             pairs.append((seen[look], label))
@@ -165,6 +176,12 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 def _whole(label: Any) -> Any:
     """1.0 is the class 1."""
     return int(label) if isinstance(label, float) and label % 1 == 0 and abs(label) < EXACT else label
+
+
+def bare_number(text: Any) -> str | None:
+    """The digits of "89" and of "89.0", which spreadsheets and pandas write; None of other texts."""
+    found = re.fullmatch(r"(0|-?[1-9][0-9]*)(\.0+)?", text) if isinstance(text, str) else None
+    return found and found[1]
 
 
 def answers_of(labels: Any, *, id: str | None, target: str, annotator: str = "") -> list[Answer]:
@@ -277,10 +294,15 @@ class Vocabulary:
     kind: str  # "classes" or "numbers"
     closed: Sequence[Any] | None  # all allowed labels; None if new ones may come
     known: Mapping[Any, Any] | set[Any]  # labels that rows have
+    renamed: Mapping[Any, Any] = field(default_factory=dict)  # old names, which still come in files, and the new ones
 
     def label(self, label: Any) -> Any:
-        """A label in the type of the others, if it is allowed."""
-        label = converted(label, set(self.closed or ()) or self.known, self.kind)
+        """A label in the type and the spelling of the others, by its new name, if it is allowed."""
+        known = set(self.closed or ()) or self.known
+        label = converted(label, known, self.kind)
+        bare = bare_number(label)
+        same = [one for one in (label, bare, bare and f"{bare}.0") if one in known]
+        label = same[0] if same else self.renamed.get(label, label)
         if self.closed is not None and label not in self.closed:
             raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
         return label
@@ -294,8 +316,10 @@ class Vocabulary:
         except CampaignError as error:
             raise CampaignError(f"`target` must hold labels as the others, and of `labels` alone: {error}") from None
 
-    def changed(self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
-        """The closed set, None for an open one, after `Campaign.set`, and the new names of labels."""
+    def changed(
+        self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]
+    ) -> tuple[Any, dict[Any, Any], list[tuple[Any, Any]]]:
+        """After `Campaign.set`: the closed set, None for an open one; new names of labels; and of all old ones."""
         if self.kind == "numbers":
             raise CampaignError("`closed`, `add` and `rename` are for classes, and these labels are numbers.")
         before = {*self.known, *(self.closed or ())}
@@ -307,12 +331,14 @@ class Vocabulary:
         if strangers := [*names.keys() - before]:
             raise CampaignError(f"`rename` must name labels of {shown(sorted(before, key=str))}: {shown(strangers)}.")
         is_closed = self.closed is not None if closed is None else closed
-        if add and not is_closed:
+        if len(add) and not is_closed:
             raise CampaignError("`add` is for a closed set, and this is open: `closed` closes it to all named so far.")
         allowed = {names.get(label, label) for label in self.closed or self.known} | {typed[label] for label in add}
         if is_closed and not allowed:
             raise CampaignError("`closed` needs labels, and there are none yet: give some by `add`.")
-        return allowed_labels(allowed, self.kind) if is_closed else None, names
+        past = {old: names.get(new, new) for old, new in self.renamed.items()} | names
+        renamed = [(old, new) for old, new in past.items() if old not in {*past.values(), *map(typed.get, add)}]
+        return allowed_labels(allowed, self.kind) if is_closed else None, names, renamed
 
 
 def late_labels(
@@ -351,9 +377,14 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
     readings = [spelling_of(texts, mark), *([Reading("number", mark=mark, grouped=True)] if mark else [])]
     numbers = max((read(texts, one) for one in readings), key=pd.Series.count) if kind == "numbers" else texts
     if odd := texts[numbers.isna()].tolist():
-        raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}.")
+        remedy = "tell numbers in their place first, or `withdraw` their rows"
+        raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}: {remedy}.")
     known = dict(zip(texts, numbers.tolist(), strict=True))
-    return {label: converted(known.get(label, label), set(), kind) for label in labels}
+    names = {label: converted(known.get(label, label), set(), kind) for label in labels}
+    are_texts = kind == "classes" and any(
+        isinstance(one, float) for one in names.values()
+    )  # which no model has as classes
+    return {label: str(one) for label, one in names.items()} if are_texts else names
 
 
 def events_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,11 +26,12 @@ class Picks:
     n_sure: float
     first_batch: int
     n_uncounted: int = 0  # labels of rows in batches without usable probabilities
+    n_apart: int = 0  # labels of rows in other runs
     are_drawn: bool = True
 
 
 def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: State) -> Picks | None:
-    """The run of picks with the most answers; None without any.
+    """The run of picks with the most that are sure, as many as there were uniform draws among them; None without any.
 
     A run ends before a batch without usable probabilities, and before a batch from another pool than the last one left,
     as rows were added, withdrawn, or labelled unasked.
@@ -39,7 +41,7 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
     left = -1
     uncounted: set[int] = set()
     for batch in batches:
-        picks = asked.get(batch.number, [])
+        picks = asked[batch.number]
         weight = batch.facts.get("largest_weight", 1.0)
         is_known = all(event.log_proba is not None for event in picks) and not batch.facts.get("limited")
         if not is_known or weight is None or weight > MOST_WEIGHT:
@@ -51,17 +53,23 @@ def picks_of(batches: Sequence[BatchRecord], events: Sequence[Event], state: Sta
         runs[-1].append(batch)
         left = batch.facts["n_candidates"] - len(picks)
     answered = {*state.labels, *state.skipped}
-    counts = [sum(event.row in answered for batch in run for event in asked.get(batch.number, [])) for run in runs]
-    if not any(counts):
+    rows = [{event.row for batch in run for event in asked[batch.number]} for run in runs]
+    if answered.isdisjoint(set().union(*rows)):
         return None
-    best = _answered(runs[int(np.argmax(counts))], asked, events, state, answered)
-    others = uncounted.difference(best.rows.tolist())
-    return replace(best, n_uncounted=sum(row in others for row in state.labels))
+    least: dict[int | None, float] = {
+        one.number: 1 / one.facts.get("largest_weight", 1.0) for run in runs for one in run
+    }
+    sure = [sum(least[one.number] * len(answered & {e.row for e in asked[one.number]}) for one in run) for run in runs]
+    best = _answered(runs[int(np.argmax(sure))], asked, least, events, state, answered)
+    uncounted.difference_update(best.rows.tolist())
+    apart = set().union(*rows).difference(best.rows.tolist(), uncounted)
+    n_uncounted, n_apart = (len(some.intersection(state.labels)) for some in (uncounted, apart))
+    return replace(best, n_uncounted=n_uncounted, n_apart=n_apart)
 
 
 def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Event]], set[int]]:
     """The picks of each batch; and the batches from another pool than the last one left, with its ``known`` rows."""
-    asked: dict[int, list[Event]] = {}
+    asked: dict[int, list[Event]] = defaultdict(list)
     fresh: set[int] = set()
     disturbed = False
     for event in events:
@@ -69,7 +77,7 @@ def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Eve
             if event.batch not in asked and disturbed:
                 fresh.add(event.batch)
                 disturbed = False
-            asked.setdefault(event.batch, []).append(event)
+            asked[event.batch].append(event)
             known.add(event.row)
         elif event.kind == "withdraw" or event.row not in known:
             disturbed = True
@@ -79,20 +87,20 @@ def _asked(events: Sequence[Event], known: set[int]) -> tuple[dict[int, list[Eve
 def _answered(
     run: Sequence[BatchRecord],
     asked: Mapping[int, list[Event]],
+    least: Mapping[int | None, float],
     events: Sequence[Event],
     state: State,
     answered: set[int],
 ) -> Picks:
-    picks = [event for batch in run for event in asked.get(batch.number, [])]
+    picks = [event for batch in run for event in asked[batch.number]]
     n = 1 + max(i for i, event in enumerate(picks) if event.row in answered)
-    weight_of = {batch.number: batch.facts.get("largest_weight", 1.0) for batch in run}
     n_pool = run[0].facts["n_candidates"]
     return Picks(
         np.array([event.row for event in picks[:n]], dtype=np.int64),
         np.array([event.log_proba for event in picks[:n]], dtype=np.float64),
         _pool_before(picks[0].number, events, state, n_pool),
         n_pool,
-        sum(1 / weight_of[event.batch] for event in picks[:n] if event.batch is not None),
+        sum(least[event.batch] for event in picks[:n]),
         run[0].number,
     )
 

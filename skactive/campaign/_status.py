@@ -18,6 +18,7 @@ from .._utils.randomness import check_random_state
 from ..stopping import StoppingReport
 from ..stopping._evidence import Known, scoring_for
 from ._accuracy import Accuracy
+from ._labels import doubt_of_classes
 from ._models import has_enough
 from ._store import BatchRecord, Event, State, cut
 
@@ -84,7 +85,7 @@ class Status:
                 f"{label!s:.80}: {n:{',' if isinstance(n, Integral) else 'g'}}" for label, n in self.by_label.items()
             ]
             found["labels"] = f"Labels: {', '.join(counts[:12])}{', ...' if len(counts) > 12 else ''}."
-            found["labels"] += _OF_ONE_CLASS if len(counts) == 1 else ""
+            found["labels"] += _OF_ONE_CLASS if len(counts) == 1 else doubt_of_classes(self.by_label)
         if self.n_out:
             first = self.out.sort_values("batch").iloc[0]
             since = f"since {first['asked'][:10]} (batch {first['batch']})"

@@ -168,7 +168,7 @@ class Store:
         self._check_thread()
         if not self.path.is_file():
             raise CampaignError(
-                f"{self._file} is no file. `Campaign.start` begins a campaign, in the shell `skactive start`."
+                f"{self._file} is not there. Begin a campaign by `Campaign.start`, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
             if not self._n_records:
@@ -473,7 +473,8 @@ class Ledger:
         self.order.update(dict.fromkeys(rows))
 
     def _take_rename(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
-        self._vote(annotator, rows, labels, [self.votes[annotator][row][0] for row in rows])  # given when they were
+        whens, numbers = zip(*(self.votes[annotator][row][:2] for row in rows), strict=True)  # given when they were
+        self._vote(annotator, rows, labels, whens, numbers)
         self._happened(Group("rename", time, annotator, rows, labels))
 
     def _take_skip(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
@@ -501,12 +502,12 @@ class Ledger:
         self.out.difference_update(rows)
         self.skipped.difference_update(rows)
 
-    def _vote(self, annotator: str, rows: list[int], labels: list[Any], whens: Iterable[float]) -> None:
+    def _vote(self, name: str, rows: list[int], labels: list[Any], whens: Iterable[float], numbers: Any = ()) -> None:
         _require(len(labels) == len(rows), "each row has a label")
         _require(set(map(type, labels)) <= {str, int, float, bool}, "labels are texts, numbers or booleans")
-        self._revoke(annotator, rows)
-        votes = zip(whens, itertools.count(self.seen + 1), labels, strict=False)
-        self.votes.setdefault(annotator, {}).update(zip(rows, votes, strict=True))
+        self._revoke(name, rows)
+        votes = zip(whens, numbers or itertools.count(self.seen + 1), labels, strict=False)
+        self.votes.setdefault(name, {}).update(zip(rows, votes, strict=True))
         self.counts.update(labels)
 
     def _revoke(self, annotator: str, rows: list[int]) -> dict[int, Vote]:

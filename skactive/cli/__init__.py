@@ -248,7 +248,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--rename": _text(None, "rows with one label get the other", ("OLD", "NEW"), nargs=2, action="append"),
         "--close": _flag("refuse labels other than those there are, and those added"),
         "--open": _flag("take any label"),
-        "--task": _one_of("auto classification regression", "what labels are, those there are included"),
+        "--task": _text(None, "what labels are, those there are included", choices=["classification", "regression"]),
         "--model": {**_MODEL["--model"], "default": None},
     },
     "status": {
@@ -365,4 +365,8 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
     from ..campaign._store import cut
 
     text = cut(" ".join(text.split())).replace("`labels` at the", "`--labels` at the")
+    text = re.sub(r"[^ ]+, in the shell ", "", text)
+    text = re.sub(
+        "^Found unknown categories .*", "Categories that no row of the table has tell the model nothing.", text
+    )
     return re.sub(r"`([a-z_.]+)`(=?)", named, text)

@@ -22,14 +22,14 @@ import pandas as pd
 from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
 from ..campaign._base import TASKS
-from ..campaign._columns import GAPS, Reading, read, spelling_of, told_of_odd
-from ..campaign._labels import Answer, kind_of, plain_label
+from ..campaign._columns import GAPS, Reading, is_of_numbers, read, spelling_of, told_of_odd
+from ..campaign._labels import Answer, bare_number, kind_of, plain_label
 from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
 from ..campaign._table import RESERVED_IDS, files_of, row_hashes
 from ..query import Limits, StochasticBatchQuery
 from ._files import FileError, atomic_write, check_target
-from ._tables import OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
+from ._tables import EXACT, OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
 LEADING_ZEROS = re.compile("^0+(?=[0-9]+$)")
@@ -50,10 +50,11 @@ def start(options: argparse.Namespace) -> str:
     campaign = Campaign.open(path)
     status, kind = _counted(campaign), campaign._settings["kind"]
     what = {"numbers": "numbers to predict", None: "classes or numbers, as the first ones will say"}.get(kind, kind)
+    by_row = "".join(f"{name} by {vars(options)[name]!r}, " for name in ("groups", "weight") if vars(options)[name])
     text = (
         f"{path} begins a campaign for the {status.n_rows:,} rows of {_in_words(options.pool)}: {status.n_labels:,} "
         f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
-        f"Labels are {what}; the model is {options.model!r}, the seed {campaign.random_state}.\n"
+        f"Labels are {what}; {by_row}the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"{_columns_in_words(columns)}\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
     )
@@ -159,13 +160,13 @@ def tell(options: argparse.Namespace) -> str:
             told = campaign.tell(frame, annotator=options.annotator, unasked=options.unasked)
             _warn_of_others(campaign, frame)
     status, name = _counted(campaign), shlex.quote(options.campaign)
-    out = f" {status.n_out} rows are still out." if status.n_out else ""
+    out = f" {_count(status.n_out, 'row')} still out." if status.n_out else ""
     if told.n_corrected and options.annotator is None and not _is(path, ".json"):  # which names annotators itself
         out += " Where several people label, tell the file of each by --annotator NAME: then none replaces another's."
     if status.n_disputed:
-        out += f" {status.n_disputed} rows are disputed: no label counts while their annotators disagree."
+        out += f" {_count(status.n_disputed, 'row')} disputed: no label counts while their annotators disagree."
     text = (
-        f"{path}: {told} The campaign has {status.n_labels:,} labels{_by_label(status)}.{out}\n"
+        f"{path}: {told} The campaign has {_count(status.n_labels, 'label')}{_by_label(status)}.{out}\n"
         f"Next: skactive ask {name} -n 20 -o next.csv, or skactive status {name}"
     )
     return _answer(options, text, status, told=vars(told))
@@ -186,12 +187,12 @@ def withdraw(options: argparse.Namespace) -> str:
 def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]], None], done: str) -> str:
     """Do something with the rows that are named, or with all that are out."""
     campaign = Campaign.open(options.campaign)
-    ids = _typed(campaign, options.ids) or _counted(campaign).out.index.tolist()
+    ids = _put_back(campaign, _typed(campaign, options.ids)) or _counted(campaign).out.index.tolist()
     if not ids:
         raise CampaignError("No rows are out.")
     do(campaign, ids)
     status, n = _counted(campaign), len(set(ids))
-    return _answer(options, f"{n} row{'s' * (n != 1)} {done}. {status}", status, ids=ids)
+    return _answer(options, f"{_count(n, 'row')} {done}. {status}", status, ids=ids)
 
 
 def recheck(options: argparse.Namespace) -> str:
@@ -223,7 +224,7 @@ def change(options: argparse.Namespace) -> str:
     campaign = Campaign.open(options.campaign)
     closed = options.close if options.open or options.close else None
     campaign.set(
-        task=options.task,
+        task=options.task or "auto",
         closed=closed,
         add=options.add_label or (),
         rename=dict(options.rename or ()),
@@ -300,7 +301,7 @@ def export(options: argparse.Namespace) -> str:
     frame = frame[frame[campaign.target].notna()] if options.labelled else frame
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
-    write_table(frame, options.output, _dialect(campaign), force=options.force)
+    write_table(_with_numbers(campaign, frame, options.output), options.output, _dialect(campaign), force=options.force)
     status, n = _counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
     what = f"the {n:,} rows with a label" if options.labelled else what
@@ -313,12 +314,12 @@ def export(options: argparse.Namespace) -> str:
 def predict(options: argparse.Namespace) -> str:
     """Write what the model guesses for rows of another file."""
     keep_inputs(options.output, {"the table of these rows": [options.rows]})
-    campaign = opened(options, verbose=sys.stderr.isatty())
+    campaign = opened(options, verbose=_is_watched())
     frame = _table([options.rows], None, None, campaign.id or "id", *_words(campaign), like=_dialect(campaign))
     with error_context(options.rows):
         guesses = campaign.predict(frame)
     if options.output is None:
-        return _answer(options, guesses.to_string(), **guesses.reset_index().to_dict("list"))
+        return _answer(options, guesses.to_string(), **_finite(guesses.reset_index().to_dict("list")))
     frame = frame.assign(**guesses.set_axis(frame.index, axis=0))
     write_table(frame, options.output, _dialect(campaign), force=options.force)
     return _answer(options, f"{options.output} holds {len(frame):,} rows, with columns guess and guess_probability.")
@@ -351,12 +352,16 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
     frame = _table(paths, bare.id, bare.target, like=_dialect(bare))
     changes: Any = "take" if options.take_changes else "refuse"
+    n_before = len(bare._ids)
     with error_context(_in_words(paths), frame):
         given = frame.attrs["dialect"], _dialect(bare)
         frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], *given)
         if bare.id is not None:
             frame[bare.id] = _typed(bare, frame[bare.id])
         campaign = bare._go_on(frame if bare.id else frame.reset_index(drop=True), None, None, changes)
+    if n_new := len(campaign._ids) - n_before:
+        n_labels = sum(row >= n_before for row in campaign._store.ledger().came)
+        warn(f"{_count(n_new, 'row')} came with the table, {n_labels} of them with a label.")
     if options.pool:
         campaign._store.note({"pool": _beside(campaign.path, paths)})
     return campaign
@@ -395,7 +400,7 @@ def labelled_table(paths: list[str], options: Any, kind: str | None) -> tuple[pd
 def labels_of(
     column: pd.Series, kind: str | None, dialect: Dialect, like: Dialect = OPEN
 ) -> tuple[pd.Series, str | None]:
-    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or, without one, they all say.
+    """Labels that come as texts, as numbers if these are to be predicted, as ``kind`` or else most of them say.
 
     Where a file does not show its decimal mark, they must not be others by that of ``like``.
     """
@@ -406,13 +411,17 @@ def labels_of(
     spelt = [spelling_of(texts.dropna(), dialect.mark)]
     spelt += [Reading("number", mark=dialect.decimal, grouped=True)] if dialect.decimal else []  # other columns show it
     found = [read(texts, one) for one in spelt]
-    kinds = {kind_of(numbers.dropna().tolist()) for numbers in found if numbers.count() == texts.count()}
+    # Two in three, as slips must not make classes of numbers; they count as one number more.
+    told = [numbers[texts.notna()] for numbers in found if numbers.count() >= texts.count() * 2 / 3]
+    kinds = {kind_of(numbers.fillna(numbers.max() + 1).tolist()) for numbers in told}
     if kind is None and "numbers" not in kinds:
         return column, kind
     odd = np.flatnonzero(texts.notna() & found[-1].isna()).tolist()
     if odd:
-        mark, got = spelt[-1].mark, texts.iloc[odd[0]]
-        raise CampaignError(f"a label must be a number, with the decimal mark {mark!r} of the table. Got {got!r}.", odd)
+        rule = f"a label must be a number, with the decimal mark {spelt[-1].mark!r} of the table"
+        ways = "mend it, or say by --task classification of `skactive start` or `skactive set` that all are classes"
+        rule += "" if kind else f", as most are: {ways}"
+        raise CampaignError(f"{rule}. Got {texts.iloc[odd[0]]!r}.", odd)
     if dialect.sep and not dialect.decimal and like.mark:
         others = read(texts, Reading("number", mark=like.mark, grouped=True))
         if len(unlike := texts[others.notna() & (others != found[-1])]):
@@ -472,8 +481,13 @@ def _returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
-    given = {"dialect": _asked_for(options), "like": _dialect(campaign)}
-    return _table([path], campaign.id or "id", campaign.target, "skip", *_words(campaign), **given)
+    given, id = {"dialect": _asked_for(options), "like": _dialect(campaign)}, campaign.id or "id"
+    frame = _table([path], id, campaign.target, "skip", *_words(campaign), **given)
+    above = {LEADING_ZEROS.sub("", str(row[id])) for row in frame.attrs["above"] if row.get(id)}
+    if lost := [one for one in campaign._ids if LEADING_ZEROS.sub("", str(one)) in above] if above else []:
+        said = f"rows with ids, {shown(lost)}, are above its header. If it was sorted with the rows, move it up."
+        raise FileError(f"{path}: {said}")
+    return frame
 
 
 def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
@@ -489,18 +503,17 @@ def _filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     """Ids that were asked for, where a spreadsheet took their zeros away or wrote 89 as "89.0"; it is said."""
-    ledger, are_kept = campaign._store.ledger(), any(re.match("0[0-9]", str(id)) for id in ids)
+    ledger, are_kept = campaign._store.ledger(), any(re.fullmatch("0[0-9]+", str(id)) for id in ids)
     fits: dict[str, list[Any]] = {}
     for id in campaign._ids.take(sorted({*ledger.asked}.union(*ledger.votes.values()))).tolist():
         fits.setdefault(LEADING_ZEROS.sub("", str(id)), []).append(id)
     found, known = list(ids), campaign._ids
     for entry, id in enumerate(ids):
-        bare = re.fullmatch(r"(0|[1-9][0-9]*)(\.0+)?", id) if isinstance(id, str) else None
-        same = fits.get(bare[1], []) if bare else []
+        same = dict.fromkeys([*fits.get(bare_number(id) or "", []), *([id] if id in known else [])])
         if len(same) > 1 and not (are_kept and id in known):
-            said = f"{id!r} may be {shown(same)}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
+            said = f"{id!r} may be {shown([*same])}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
             raise CampaignError(said, [entry])
-        found[entry] = same[0] if len(same) == 1 and id not in known else id
+        found[entry] = id if id in known or len(same) != 1 else next(iter(same))
     if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:
         warn(f"ids are read as those asked for, {changed[0]}: spreadsheets change such ids. {len(changed)} in all.")
     return found
@@ -582,8 +595,18 @@ def _to_fill_in(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
     frame.insert(1, "skip", None)
     if guesses is not None:
         frame["guess"], frame["guess_probability"] = zip(*guesses, strict=True)
-    frame = frame.reset_index(names=campaign.id or "id")
+    frame = _with_numbers(campaign, frame.reset_index(names=campaign.id or "id"), output)
     return {output: packed(frame, str(output), _dialect(campaign), _choices(campaign))}
+
+
+def _with_numbers(campaign: Campaign, frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    """For a workbook, which does not add texts: numbers in columns that are texts for an odd cell alone."""
+    plain = {name: one for name, one in campaign._readings.items() if str(one) == "number" and not one.form}
+    for name in frame.columns.intersection([*plain]) if _is(path, ".xlsx") else ():
+        numbers = read(frame[name], plain[name])
+        if not is_of_numbers(frame[name]):
+            frame = frame.assign(**{name: numbers.astype(object).where(numbers.abs() < EXACT, frame[name])})
+    return frame
 
 
 def _choices(campaign: Campaign) -> Choices | None:
@@ -650,6 +673,10 @@ def _in_words(paths: Sequence[str]) -> str:
     return paths[0] if len(paths) == 1 else f"{len(paths)} files"
 
 
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
 def _is(path: str | Path, suffix: str) -> bool:
     return Path(path).suffix.lower() == suffix
 
@@ -658,6 +685,8 @@ def _finite(value: Any) -> Any:
     """With None for numbers that JSON does not know."""
     if isinstance(value, dict):
         return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

@@ -34,6 +34,7 @@ import pyarrow.csv
 from pyarrow import compute, parquet
 
 from ..campaign._columns import GAPS
+from ..campaign._store import shown
 from ._files import FileError, atomic_write, check_size, contents
 
 DELIMITERS = ",;\t|"
@@ -78,7 +79,7 @@ class _Header(NamedTuple):
 
     row: int  # counted as a spreadsheet does
     is_named: bool  # whether it has the names that it must have
-    is_below: bool  # whether something is above it
+    above: list[dict[Any, Any]]  # rows above it that hold something, by its names
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ class _File:
     like: Dialect
     notes: list[str] = field(default_factory=list)
     rows: Sequence[int] = ()  # their numbers in a spreadsheet
+    above: Sequence[dict[Any, Any]] = ()
 
     def found(self, **parts: Any) -> None:
         self.dialect = replace(self.dialect, **parts)
@@ -109,10 +111,12 @@ class _File:
         filled = [i for i, row in enumerate(rows, 1) if any(cell not in (None, "") for cell in row)]
         named = [i for i in filled if self.names and self.names.issubset(rows[i - 1])]
         first = (named or filled or [i for i, row in enumerate(rows, 1) if row] or [1])[0]
-        return _Header(first, bool(named), bool(filled) and filled[0] < first)
+        above = [dict(zip(rows[first - 1], rows[i - 1], strict=False)) for i in filled if i < first]
+        return _Header(first, bool(named), above)
 
     def begins_at(self, header: _Header) -> None:
-        if header.is_below and self.like == OPEN:  # said once, at the start of a campaign
+        self.above = header.above
+        if header.above and self.like == OPEN:  # said once, at the start of a campaign
             self.notes.append(f"its header is row {header.row}: what stands above is left out.")
 
 
@@ -127,8 +131,8 @@ def read_table(
     Its header is the first row with ``names``. ``dialect`` is known; what a file does not show is as in ``like``, a
     decimal mark only if the separator is, too. Rows of several files follow each other; all must have the same columns.
     The index has the numbers of rows in a spreadsheet. ``attrs["notes"]`` has sentences that a user should know, such
-    as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["files"]`` how many
-    rows each has.
+    as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["above"]`` what is
+    above headers, ``attrs["files"]`` how many rows each file has.
     """
     tables, notes, files = [], [], []
     for path in paths:
@@ -145,6 +149,7 @@ def read_table(
         frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
     frame.index = pd.Index(np.concatenate([np.asarray(file.rows, dtype=np.int64) for file in files]))
     frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
+    frame.attrs["above"] = [row for file in files for row in file.above]
     frame.attrs["files"] = [(str(path), len(one)) for path, one in zip(paths, tables, strict=True)]
     return frame
 
@@ -384,9 +389,9 @@ def _typed(column: Any, texts: Any, name: str, file: _File) -> Any:
         texts = compute.utf8_ltrim(texts, "+")  # which Arrow does not cast
     marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
     if with_commas and len(marked) and _all_match(marked, PARTED_THOUSANDS):
-        shown, texts = marked[0].as_py(), compute.replace_substring(texts, ".", "")
-        what = f"{shown.replace(',', '.')}, with a decimal mark" if has_comma else shown.replace(".", "")
-        file.notes.append(f"column {name!r}: {shown} is read as {what}.")
+        first, texts = marked[0].as_py(), compute.replace_substring(texts, ".", "")
+        what = f"{first.replace(',', '.')}, with a decimal mark" if has_comma else first.replace(".", "")
+        file.notes.append(f"column {name!r}: {first} is read as {what}.")
     texts = compute.replace_substring(texts, ",", ".") if has_comma else texts
     if _all_match(texts, WHOLE):
         try:
@@ -408,6 +413,7 @@ def _all_match(texts: Any, pattern: str) -> bool:
 
 
 def _write_delimited(frame: pd.DataFrame, dialect: Dialect, _: Any, delimiter: str | None = None) -> bytes:
+    frame = frame.astype(dict.fromkeys(frame.select_dtypes("floating"), "float64"))  # fewer digits are other numbers
     if dialect.mark == ",":
         frame = frame.apply(lambda column: column.map(_with_comma, na_action="ignore"))
     text = frame.to_csv(None, sep=delimiter or dialect.sep or ",", index=False, lineterminator="\r\n")
@@ -473,7 +479,8 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
     if types.is_dictionary(kind):
         return _parquet_column(name, column.cast(kind.value_type), as_text)
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        raise ValueError(f"column {name!r} holds values of the kind {kind}, and a cell must be a text or a number.")
+        remedy = "Leave it out, or make a column of each number of its lists"
+        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
     if as_text and not (types.is_string(kind) or types.is_large_string(kind)):
         return _array(column.to_pylist(), True, name, [])
     if types.is_time(kind):
@@ -506,7 +513,7 @@ def _read_workbook(content: bytes, file: _File) -> Any:
     (_, *file.rows), cells = filled, [*filled.values()]
     errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
     if errors:
-        file.notes.append(f"{len(errors)} cells that hold an error are missing values, {errors[0]} the first.")
+        file.notes.append(f"cells that hold an error are missing values: {shown(errors, 3)} of {sheet.title!r}.")
     names, columns = [], []
     for head, *below in itertools.zip_longest(*cells):  # column by column
         names.append(str(_of_cell(head, True) or ""))

@@ -627,6 +627,22 @@ def test_labels_that_come_into_the_table_later_are_taken_and_those_against_the_c
     assert (found[ids[0]], found[late[0]]) == ("perhaps", None)
 
 
+def test_a_rename_changes_no_order_and_holds_for_old_names_that_still_come(tmp_path):
+    campaign, frame = started(tmp_path), table()
+    ids = campaign.ask(4).index
+    campaign.tell({ids[0]: "nein", ids[1]: "ja"}, annotator="a")
+    campaign.tell({ids[0]: "ja"}, annotator="b")  # within the same second
+    campaign.set(rename={"nein": "no"})
+    assert campaign.to_frame()["churn"][ids[0]] == "ja"
+    campaign.set(rename={"ja": "yes"}, closed=True)
+    assert campaign.tell({ids[0]: "nein", ids[1]: "ja"}, annotator="a").n_same == 2
+    with pytest.warns(UserWarning, match="1 label new to the campaign"):
+        campaign = opened(tmp_path, frame.assign(churn=frame["customer"].map({ids[2]: "nein"})))
+    assert counts(campaign).by_label == {"yes": 2, "no": 1}
+    campaign.set(rename={"no": "nein"})  # back again
+    assert campaign.tell({ids[2]: "no"}).n_same == 1
+
+
 def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_was_told(tmp_path):
     campaign, other = started(tmp_path), started(tmp_path / "other")
     for one in (campaign, other):
@@ -636,8 +652,8 @@ def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_w
     assert counts(campaign).by_label["ja"] == yes
     assert (campaign.history()["label"] == "yes").sum() == (campaign.history()["kind"] == "rename").sum() == yes
     batch = opened(tmp_path, table()).ask(10)
-    with pytest.raises(CampaignError, match=r"must be one of 'ja', 'no', 'perhaps'\. Got 'yes'"):
-        campaign.tell({batch.index[0]: "yes"})
+    with pytest.raises(CampaignError, match=r"must be one of 'ja', 'no', 'perhaps'\. Got 'yess'"):
+        campaign.tell({batch.index[0]: "yess"})
     campaign.set(closed=False)
     with pytest.warns(UserWarning, match="'never' is a label that no row had before"):
         campaign.tell({batch.index[0]: "never"})
@@ -663,6 +679,12 @@ def test_what_labels_are_can_be_changed_there_and_back(tmp_path):
     assert (campaign.kind, counts(campaign).by_label) == ("numbers", {"least": 0.0, "mean": 1.5, "largest": 3.0})
     campaign.set(task="classification")
     assert (campaign.kind, counts(opened(tmp_path, table())).by_label) == ("classes", {0: 3, 1: 3, 2: 3, 3: 3})
+    campaign.set(closed=True, add=np.array(["4"]))
+    campaign.set(task="regression")
+    campaign.tell(dict.fromkeys(campaign.history()["id"][:6], 1.5))  # numbers are not closed
+    campaign.set(task="classification")
+    assert set(counts(campaign).by_label) == {"0", "1", "1.5", "2", "3"}
+    opened(tmp_path, table()).ask(1)
 
 
 def test_guesses_for_rows_beside_the_table_are_those_that_the_table_has(tmp_path):

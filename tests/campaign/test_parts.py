@@ -331,16 +331,26 @@ def test_picks_end_with_the_last_answer_and_are_none_under_limits(tmp_path):
 
 
 def test_picks_begin_anew_where_rows_come_in_from_elsewhere(tmp_path):
-    campaign, _ = campaign_with_labels(tmp_path, 0, 1)
+    campaign, _ = campaign_with_labels(tmp_path, 0, 1, label=lambda x, rng: np.full(500, "b"))  # uniform draws
     first, *others = (id for id in range(500) if id not in set(campaign.history()["id"]))
-    campaign.tell({first: "a"}, unasked=True)
+    campaign.tell({first: "b"}, unasked=True)
     batch = campaign.ask(30)
     campaign.tell(dict.fromkeys(batch.index, "b"))
     assert picks_and_pool(campaign) == (30, 479)
     campaign.withdraw(batch.index[:1])  # and another row comes for it: the pool is as large as before
-    campaign.tell({next(id for id in others if id not in batch.index): "a"}, unasked=True)
+    campaign.tell({next(id for id in others if id not in batch.index): "b"}, unasked=True)
     campaign.tell(dict.fromkeys(campaign.ask(40).index, "b"))
     assert picks_and_pool(campaign) == (40, 449)
+
+
+def test_uniform_draws_count_rather_than_more_picks_of_a_model_and_it_is_said(tmp_path):
+    campaign, truth = campaign_with_labels(tmp_path, 0, 1)
+    known = next(id for id in range(500) if id not in set(campaign.history()["id"]))
+    campaign.tell({known: truth[known]}, unasked=True)
+    campaign.tell({id: truth[id] for id in campaign.ask(30).index})
+    found = campaign.status(report=False).accuracy
+    assert (found.n_labels, found.n_apart, found.first_batch) == (20, 30, 1)
+    assert "30 drawn in other batches, as rows came, were withdrawn or labelled unasked in between" in str(found)
 
 
 def test_accuracy_after_a_typical_batch_says_what_counts_and_tells_a_value_once_the_interval_is_narrow(tmp_path):

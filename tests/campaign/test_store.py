@@ -146,7 +146,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path):
 
 def test_no_file_is_begun_anew_and_files_of_others_are_refused(tmp_path):
     path = tmp_path / "c.db"
-    with pytest.raises(CampaignError, match=r"is no file\. `Campaign\.start` begins a campaign"):
+    with pytest.raises(CampaignError, match=r"is not there\. Begin a campaign by `Campaign\.start`"):
         reopened(path)
     started(path)
     with pytest.raises(CampaignError, match=r"exists\. Go on with it by `Campaign\.open`"):

@@ -94,7 +94,7 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
         filled(f"week{week}.csv", says, 0.5)
         out = shell(f"tell c.db week{week}.csv").out
         assert f"The campaign has {20 * week + 10} labels" in out
-        assert "10 rows are still out" in out
+        assert "10 rows still out" in out
     status = json.loads(shell("status c.db --json").out)
     assert (status["n_labels"], status["n_out"], status["n_left"]) == (30, 10, N - 40)
     assert "`previous`" not in status["report"]
@@ -496,6 +496,7 @@ def test_parameters_of_python_become_options():
         ("ask c.db", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
         ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
         ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
+        ("tell c.db a.csv", 'by task="x", in the shell --task x.', "by --task x."),
         ("tell c.db a.csv", "`withdraw` it: a mark in `skip`.", "`skactive withdraw` it: a mark in `skip`."),
     ]:
         command, *arguments = line.split()
@@ -597,15 +598,18 @@ def test_ids_without_their_zeros_are_put_back_where_one_row_fits_also_when_the_f
 
 
 def test_ids_that_several_rows_fit_are_refused_and_a_file_with_its_zeros_is_read_to_the_letter(shell):
-    pd.DataFrame({"id": ["7", "007", "08", "9", "0010"], "age": range(5), "churn": None}).to_csv(
+    pd.DataFrame({"id": ["7", "007", "08", "9", "0010", "01A"], "age": range(6), "churn": None}).to_csv(
         "pool.csv", index=False
     )
     shell(f"{START} --seed 0")
+    shell("ask c.db -n 1 --must 007")
+    Path("a.csv").write_text("id,churn\n7,no\n")  # which nobody asked for
+    assert "'7' may be '007', '7'" in shell("tell c.db a.csv --unasked", 2).err
     shell("ask c.db -n 5")
-    for text, row, fits in (("9,no\n7,no\n", 3, "'7', '007'"), ("7.0,no\n9,no\n", 2, "'7', '007'")):
+    for text, row in (("9,no\n7,no\n", 3), ("7.0,no\n9,no\n", 2), ("01A,no\n7,no\n", 3)):
         Path("a.csv").write_text(f"id,churn\n{text}")
         assert f"a.csv, row {row}: '7" in (error := shell("tell c.db a.csv", 2).err)
-        assert f"may be {fits}, if a spreadsheet took zeros away" in error
+        assert "may be '7', '007', if a spreadsheet took zeros away" in error
     for text in ("007,no\n77,no\n", "0010,no\n010,no\n"):
         Path("a.csv").write_text(f"id,churn\n{text}")
         assert "row 3: '" in (error := shell("tell c.db a.csv", 2).err)
@@ -630,14 +634,18 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     says, ids = shell.label(30)
     frame = pd.read_csv("pool.csv", dtype={"id": str})
     frame["churn"] = frame["id"].map({id: says[id] for id in frame["id"] if id not in ids[:5]})
-    frame[frame["id"] != "x"].to_csv("pool.csv", index=False)
-    assert f"{N - 30} labels new to the campaign" in shell("export c.db -o all.csv --labelled").err
-    assert len(pd.read_csv("all.csv")) == N
+    new = pd.DataFrame({"id": ["new", "newer"], "age": [20, 30], "plan": "basic", "churn": ["no", None]})
+    pd.concat([frame, new]).to_csv("pool.csv", index=False)
+    said = shell("export c.db -o all.csv --labelled").err
+    assert f"{N - 30} labels new to the campaign" in said
+    assert "2 rows came with the table, 1 of them with a label" in said
+    assert len(pd.read_csv("all.csv")) == N + 1
     shell("withdraw c.db " + " ".join(ids[:9]))
     assert "and no others" in shell("set c.db --rename yes ja --close --add-label maybe").out
     assert "takes either --task" in shell("set c.db", 2).err
-    frame.drop(columns="churn").head(3).to_csv("new.csv", index=False)
-    assert "3 rows" in shell("predict c.db new.csv -o guessed.csv").out
+    frame.drop(columns="churn").head(3).assign(plan="new").to_csv("new.csv", index=False)
+    said = shell("predict c.db new.csv -o guessed.csv")
+    assert ("3 rows" in said.out, "note: Categories that no row of the table has" in said.err) == (True, True)
     assert set(pd.read_csv("guessed.csv")["guess"]) <= {"ja", "no"}
     frame.drop(columns="age").to_csv("new.csv", index=False)
     assert (
@@ -655,3 +663,53 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
         f"cells are others than in the table, and are not taken, in rows of {batch['id'][1]!r}"
         in shell("tell c.db b.csv").err
     )
+
+
+def test_a_slip_among_first_labels_does_not_make_classes_of_numbers(shell):
+    shell.start()
+    ids, labels = shell("ask c.db -n 20").out.splitlines()[:20], [*map(str, range(100, 119)), "ca. 98"]
+    pd.DataFrame({"id": ids, "churn": labels}).to_csv("a.csv", index=False)
+    assert re.search(r"a\.csv, row 21: .* by --task classification .* Got 'ca\. 98'", shell("tell c.db a.csv", 2).err)
+    shell("set c.db --task classification")
+    shell("tell c.db a.csv")
+    assert "If labels are numbers, say so by" in shell("status c.db --quick").out
+    assert "Got 'ca. 98': tell numbers in their place first" in shell("set c.db --task regression", 2).err
+
+
+def test_a_whole_number_that_pandas_wrote_as_a_float_is_the_label_that_is_known(shell):
+    ids = shell.start()["id"]
+    for n, labels in enumerate((["3.0", "4.0"], ["3", "5"], ["5.0", "4"], ["6", "6.0"])):
+        pd.DataFrame({"id": ids[2 * n : 2 * n + 2], "churn": labels}).to_csv("a.csv", index=False)
+        told = shell("tell c.db a.csv --unasked")
+    assert "(3.0: 2, 4.0: 2, 5: 2, 6: 1, 6.0: 1)" in told.out
+    assert "'6' and '6.0' look alike" in told.err
+
+
+def test_batches_hold_all_digits_of_short_floats_and_numbers_beside_an_odd_cell(shell):
+    values = np.random.default_rng(0).normal(size=N).astype(np.float32)
+    pool(age=values).to_parquet("pool.parquet")
+    write_table(pool(age=[*map(str, values[:-1]), "unknown"]), "pool.csv", force=True)
+    for suffix, back in ((".parquet", ".csv"), (".csv", ".xlsx")):
+        shell(f"{START.replace('.csv', suffix)} --seed 0 --force")
+        shell(f"ask c.db -n {N} -o a{back}")
+        batch = read_table(f"a{back}", text=["id", "churn"])
+        write_table(batch.assign(churn="no"), f"b{back}")
+        assert shell(f"tell c.db b{back}").err == ""
+    assert pd.read_excel("a.xlsx")["age"].map(type).value_counts().to_dict() == {float: N - 1, str: 1}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.xlsx"])
+def test_rows_above_a_header_are_not_lost(shell, name):
+    ids = shell.start()["id"]
+    rows = [["1", "no"], [ids[2], "yes"], ["id", "churn"], [ids[3], "no"]]  # a sheet that was sorted with its header
+    write_table(pd.DataFrame(rows, columns=["A title", "B"]), name)
+    assert "rows with ids, '001', '002', are above its header" in shell(f"tell c.db {name}", 2).err
+    write_table(pd.DataFrame(rows[2:], columns=["A title", "B"]), name, force=True)
+    assert "1 new label" in shell(f"tell c.db {name} --unasked").out
+
+
+def test_ids_by_hand_are_put_back_too_and_a_row_that_is_not_out_is_skipped(shell):
+    shell.start(age=[0.5, *range(N - 1)])
+    shell("ask c.db -n 1 --must 007")
+    assert "'7' as '007'" in shell("withdraw c.db 7").err
+    assert "1 row skipped" in shell("skip c.db 008").out

@@ -209,7 +209,7 @@ def test_of_a_workbook_one_sheet_is_read_with_zeros_as_they_are_shown_and_errors
     frame = read_table("a.xlsx", text=["id"])
     assert cells(frame) == {"id": ["003", "3", "b"], "n": [3, 3, 3], "x": [1, None, None]}
     assert frame.attrs["notes"] == [
-        "a.xlsx: 2 cells that hold an error are missing values, C5 the first.",
+        "a.xlsx: cells that hold an error are missing values: 'C5', 'C6' of 'Sheet'.",
     ]
 
 
