@@ -236,6 +236,8 @@ def assert_same(found, expected, message):
     if hasattr(expected, "__dict__") and not hasattr(expected, "shape"):
         for key, value in vars(expected).items():
             assert_same(getattr(found, key), value, message)
+    elif expected is None:
+        assert found is None, message
     else:
         found = found.detach().numpy() if isinstance(found, torch.Tensor) else found
         np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=message)
