@@ -58,6 +58,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 def test_a_table_in_files_is_asked_for_the_rows_of_the_data_frame():
     frame = table().to_pandas()
     says = dict(zip(frame["customer"], np.where(frame["age"] > 50, "yes", "no").tolist(), strict=True))

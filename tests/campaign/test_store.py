@@ -221,6 +221,7 @@ def test_a_damaged_file_gives_the_same_or_one_error_that_names_it_and_says_how_t
     assert all(str(path) in error and "`Campaign.start` begins a new one" in error for error in errors)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* is a label that no row had before")
 def test_a_copy_made_during_writes_is_a_state_that_was_or_refused_and_a_backup_is_whole(tmp_path):
     path, copy, rng, found = tmp_path / "c.db", tmp_path / "copy.db", np.random.default_rng(0), []

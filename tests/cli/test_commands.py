@@ -84,6 +84,7 @@ def contents(folder="."):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
+@pytest.mark.slow
 def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_network(shell):
     says = truth(shell.start())
     for week in range(2):
@@ -210,6 +211,7 @@ def test_a_file_of_recheck_is_corrected_and_told(shell):
     assert shell.counts()["n_labels"] == 30
 
 
+@pytest.mark.slow
 def test_simulate_says_whether_labels_would_have_been_saved(shell):
     frame = pool()
     frame.assign(churn=frame["id"].map(truth(frame))).to_csv("full.csv", index=False)
