@@ -3,7 +3,7 @@
 The same random labels for all: 20, 60 and 120, two splits a table of at most 1,000 rows. The mean is that of
 probabilities (of predicted numbers). A choice is the mean below 60 labels, then the best out of fold, of two or of all.
 
-The rule, set before any result, for the first tables of ``two_lists``: the mean, if its log loss over all sizes is below
+The rule, set before any result, for the first tables (``two_lists``): the mean, if its log loss over all sizes is below
 the forest's by an interval without 0, and its accuracy not below by one (of numbers: if its R2 is above by one); else
 the forest. A choice, if accuracy or log loss at 60 and 120 labels is better than the mean's so, the other not worse.
 It chose the mean; for numbers the forest. Claims are about the other tables, asked once. Floors: 0.001; of R2, -1.
