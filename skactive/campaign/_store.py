@@ -467,7 +467,10 @@ class Ledger:
         self, time: str, annotator: str, rows: list[int], labels: list[Any], whens: Sequence[float | None] = ()
     ) -> None:
         _require(set(map(type, whens)) <= {float, type(None)} and len(whens) in (0, len(rows)), "labels have times")
-        given = (self.now if when is None else when for when in whens) if whens else itertools.repeat(self.now)
+        # No label is from the future, whatever a clock said.
+        given = (
+            self.now if when is None else min(when, self.now) for when in whens or itertools.repeat(None, len(rows))
+        )
         self._vote(annotator, rows, labels, given)
         self._happened(Group("tell", time, annotator, rows, labels))
         self.order.update(dict.fromkeys(rows))

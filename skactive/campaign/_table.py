@@ -62,9 +62,17 @@ class Table:
 def rows_beside(frame: Any, columns: list[str], id: str | None) -> pd.DataFrame:
     """These columns of rows that need not be in the table, indexed by id if they have one."""
     frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
-    if gone := [name for name in columns if name not in getattr(frame, "columns", ())]:
+    names = list(getattr(frame, "columns", ()))
+    _check_different(names)
+    if gone := [name for name in columns if name not in names]:
         raise CampaignError(f"`frame` must have all columns that the model learns from. It lacks {shown(gone)}.")
-    return (frame.set_index(id) if id in frame.columns else frame)[columns]
+    return (frame.set_index(id) if id in names else frame)[columns]
+
+
+def _check_different(names: list[Any]) -> None:
+    """Refuse a column that is there twice."""
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        raise CampaignError(f"`frame` must have different names of columns. Got {shown(twice)} more than once.")
 
 
 def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> None:
@@ -88,9 +96,7 @@ def _columns_of(
     names: list[Any], *, id: str | None, target: str, columns: list[str] | None, index: Any = None
 ) -> list[str]:
     """The columns of the model, of a table with columns and an index of these names."""
-    twice = [name for name, n in Counter(names).items() if n > 1]
-    if twice:
-        raise CampaignError(f"`frame` must have different names of columns. Got {shown(twice)} more than once.")
+    _check_different(names)
     if id is not None and id not in names and id != index:
         raise CampaignError(
             f"`id` must name a column of `frame`, or its index. Got {id!r}; its columns are {shown(names, 12)}."

@@ -695,6 +695,8 @@ def test_guesses_for_rows_beside_the_table_are_those_that_the_table_has(tmp_path
     pd.testing.assert_frame_equal(campaign.predict(rows.astype({"age": str, "plan": "category"})), expected)
     with pytest.raises(CampaignError, match=r"all columns that the model learns from\. It lacks 'age'"):
         campaign.predict(rows.drop(columns="age"))
+    with pytest.raises(CampaignError, match=r"different names of columns\. Got 'age' more than once"):
+        campaign.predict(pd.concat([rows, rows[["age"]]], axis=1))
 
 
 def test_a_row_that_must_be_asked_for_and_cannot_is_named_by_its_id(tmp_path):

@@ -387,6 +387,7 @@ def test_the_latest_label_is_the_one_that_was_given_last_whatever_the_order_of_f
             campaign._take([Answer(id, "aab"[hour - 1], f"{hour}", when=now - 3600 * (3 - hour))])
         assert campaign._take([Answer(id, "a", "3", when=now - 7200)]).n_left_out == 1  # said before by the same person
         assert Campaign.open(tmp_path / "c.db").to_frame().loc[id, "y"] == "b", hours
+    campaign._take([Answer(id, "b", "a clock ahead", when=now + 1e9)])
     campaign.tell({id: "a"}, annotator="by hand")
     assert campaign.to_frame().loc[id, "y"] == "a"  # told now
 
