@@ -1,4 +1,4 @@
-"""The command line: ``skactive``, or ``python -m skactive``. The bare command runs the demonstration.
+"""The command line: ``skactive``, or ``python -m skactive``. The bare command prints the help.
 
 Commands and options stand here without anything heavy: ``--help`` is there at once.
 """
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     --------
     Campaign : The same in Python.
     """
-    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["demo"]
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     command = _top_parser().parse_args(arguments[:1]).command
     return _run(command, _parse(command, arguments[1:]))
 
@@ -109,7 +109,7 @@ def _is_of_environment(error: Exception) -> bool:
 # --- commands and options -----------------------------------------------------------------------------
 
 _COMMANDS = {
-    "demo": "watch sampled batches against the top of the ranking; what the bare command runs",
+    "demo": "see on images of digits how many labels active learning saves, in half a minute",
     "start": "begin a campaign for a table with ids and a column with gaps",
     "ask": "choose the rows to label next, and write them to a file to fill in",
     "tell": "take the labels of a file, filled in as far as it is",
@@ -126,11 +126,20 @@ _COMMANDS = {
 }
 
 _EXAMPLES = {
-    "ask": "example: skactive ask churn.db -n 20 -o week1.csv",
-    "tell": "example: skactive tell churn.db week1.csv",
-    "set": "example: skactive set churn.db --rename nein no --close --add-label maybe",
-    "export": "example: skactive export churn.db -o labels.csv --labelled",
-    "predict": "example: skactive predict churn.db new.csv -o guessed.csv",
+    "demo": "demo -o digits.png",
+    "start": "start churn.db --pool pool.csv --id customer --target churn",
+    "ask": "ask churn.db -n 20 -o week1.csv",
+    "tell": "tell churn.db week1.csv",
+    "skip": "skip churn.db 0017 0203",
+    "withdraw": "withdraw churn.db 0017",
+    "recheck": "recheck churn.db -n 20 -o again.csv",
+    "set": "set churn.db --rename nein no --close --add-label maybe",
+    "status": "status churn.db --scoring balanced_accuracy",
+    "report": "report churn.db -o report.html",
+    "simulate": "simulate labelled.csv --id customer --target churn -o curves.png",
+    "export": "export churn.db -o labels.csv --labelled",
+    "predict": "predict churn.db new.csv -o guessed.csv",
+    "backup": "backup churn.db monday.db",
 }
 
 _Option = dict[str, Any]
@@ -177,18 +186,17 @@ _OF_REPORT = {
     "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
     "--patience": _number(30, "labels over which the gain is looked at"),
 }
+_OF_TRIALS = {
+    "--trials": _number(8, "paired trials, each with its own split and first labels; fewer than 8 give no verdict"),
+    "--jobs": _number(1, "processes"),
+    "--seed": _number(0, "seed of everything"),
+}
 _MODEL = {"--model": _one_of("auto forest logistic boosting net", "what learns")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
-        "--trials": _number(8, "paired trials: split, first labels, weights; with fewer than 8 nothing can be told"),
-        "--rounds": _number(8, "batches bought in a trial"),
-        "--batch-size": _number(10, "labels bought in a batch"),
-        "--score": _text("bald", "what makes a row worth a label"),
-        "--epochs": _number(100, "full-batch training steps of a refit"),
-        "--jobs": _number(-1, "processes, of one thread each; -1: all"),
-        "--seed": _number(0, "seed of everything"),
-        **_output("where the picture goes", "learning_curves.png"),
+        **_OF_TRIALS,
+        **_output("the picture: png, pdf or svg", "learning_curves.png"),
     },
     "start": {
         **_DB,
@@ -268,12 +276,10 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
         **_DIALECT,
         **_MODEL,
-        "--trials": _number(8, "paired trials: split and first labels; with fewer than 7 nothing can be told"),
+        **_OF_TRIALS,
         "--rounds": _number(8, "batches bought in a trial"),
         "-n": _number(20, "labels bought in a batch"),
         "--initial": _number(20, "labels to begin with, at random"),
-        "--jobs": _number(1, "processes"),
-        "--seed": _number(0, "seed of everything"),
         **_output("the picture: png, pdf or svg (default: none)"),
     },
     "export": {
@@ -308,7 +314,8 @@ def _top_parser() -> _Parser:
         prog="skactive",
         usage="skactive COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"Labels for a table, bought in batches.\n\ncommands:\n{lines}",
+        description="Active learning for tables: choose the rows to label next, collect the labels, and see how good\n"
+        f"the model is and whether to go on. New here? Try: skactive demo\n\ncommands:\n{lines}",
         epilog="A campaign, in four lines:\n"
         "  skactive start churn.db --pool pool.csv --id customer --target churn\n"
         "  skactive ask churn.db -n 20 -o week1.csv      (fill in the column churn)\n"
@@ -324,8 +331,9 @@ def _top_parser() -> _Parser:
 def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command."""
     what = _COMMANDS[command]
-    said, example = f"{what[0].upper()}{what[1:]}.", _EXAMPLES.get(command)
-    parser = _Parser(prog=f"skactive {command}", description=said, epilog=example)
+    said, example = f"{what[0].upper()}{what[1:]}.", f"example: skactive {_EXAMPLES[command]}"
+    as_written = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog=f"skactive {command}", description=said, epilog=example, formatter_class=as_written)
     for names, option in {**_OPTIONS[command], "--json": _flag("print the answer as JSON")}.items():
         default = "" if option.get("default") is None else " (default: %(default)s)"
         parser.add_argument(*names.split(), **{**option, "help": option.get("help", "") + default})
