@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +43,11 @@ def test_numbers_of_the_studies_are_those_of_the_studies(monkeypatch):
         assert f"{len(study.MANY)} queries compared" in page
         assert "needs {:.0f} [{:.0f}, {:.0f}] fewer of 100 labels than random choice".format(*to_uniform) in page
         assert "and {:.0f} [{:.0f}, {:.0f}] fewer than the top of the same ranking".format(*to_top) in page
+
+
+def test_both_pages_have_the_same_ten_lines_and_output():
+    for block in re.findall(r"^```(?:python|text)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        assert textwrap.indent(block, "   ") in INDEX
 
 
 def test_the_readme_has_the_length_and_the_words_of_a_front_page():
