@@ -6,7 +6,7 @@ import importlib.util
 import pkgutil
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"
 
 # Public names by module, which is imported when one of its names is first used (PEP 562), because torch alone takes a
 # second. `__init__.pyi` has the same names for editors and type checkers.
