@@ -106,7 +106,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
 
 @dataclass(eq=False, repr=False)
 class ACSFWQuery(BatchQuery):
-    """Buy a batch of labels that stands for the whole pool, by `acsfw.acs_fw`: one number a draw is kept of each row.
+    """Choose a batch that represents the whole pool, by `acsfw.acs_fw`; it keeps one number per draw and row.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
 
 @dataclass(eq=False, repr=False)
 class BADGEQuery(BatchQuery):
-    """Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
+    """Choose a batch by BADGE: uncertain rows whose gradients point in different directions.
 
     A row is represented by the gradient that it would give the last layer if its label were the predicted one: long
     where the model is unsure, and in the direction of the embedding. `badge.badge` chooses. The law of a batch is

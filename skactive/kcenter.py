@@ -24,7 +24,7 @@ _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: differences stay in the cache
 
 @dataclass(eq=False, repr=False)
 class KCenterQuery(BatchQuery):
-    """Choose rows that leave no row of the pool far from a labelled one, by greedy k-center on embeddings.
+    """Choose rows so that no row of the pool is far from a labelled one, by greedy k-center on embeddings.
 
     Each row is the one that is farthest from all rows chosen or labelled before it, or in flight. The largest distance
     left is at most twice the smallest possible. The model serves for its embeddings alone, whether or not it is unsure.

@@ -116,7 +116,7 @@ def _warn(result: BatchBALDResult, k: int, why: str) -> None:
 
 @dataclass(eq=False, repr=False)
 class BatchBALDQuery(BatchQuery):
-    """Buy a batch of labels that together say most about the model, by BatchBALD.
+    """Choose the batch whose labels together tell most about the model, by BatchBALD.
 
     Draws are streamed over the pool for BALD scores, which bound what a row can add to a batch; `batchbald.batchbald`
     chooses. Draws are kept for as many rows as fit 256 MiB, and drawn again for others when they could be the next.

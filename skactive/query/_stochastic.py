@@ -265,7 +265,7 @@ class StochasticBatchQuery(ScoringQuery):
     BatchBALDQuery : Chooses the rows of a batch jointly, by their information.
     BADGEQuery : Keeps rows apart by their gradients.
     query.score_pool : The scores alone, several at once.
-    Limits : What a batch must keep to.
+    Limits : Constraints on a batch.
 
     Notes
     -----

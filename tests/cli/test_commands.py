@@ -497,7 +497,7 @@ def test_options_that_there_are_not_end_with_two(capsys):
 
 def test_parameters_of_python_become_options():
     for line, said, words in [
-        ("ask c.db", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
+        ("ask c.db", "`max_per_group` allows `n_instances`=5 rows.", "--max-per-group allows -n 5 rows."),
         ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
         ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
         ("tell c.db a.csv", 'by task="x", in the shell --task x.', "by --task x."),
