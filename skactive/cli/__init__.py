@@ -64,7 +64,7 @@ def _run(command: str, options: Any) -> int:
         try:
             answer = _function(command)(options)
         except KeyboardInterrupt:
-            say("error", "interrupted. What is not said to be written is not written.")
+            say("error", "interrupted. Only files that were reported as written are written.")
             return 1
         except ImportError as error:
             package = (error.name or "").partition(".")[0]
@@ -78,7 +78,7 @@ def _run(command: str, options: Any) -> int:
     except BrokenPipeError:  # of a reader that has read enough
         return 0
     except OSError as error:
-        say("error", f"what it was asked is done, and the answer cannot be written: {error.strerror}")
+        say("error", f"the command is done, but its answer cannot be printed: {error.strerror}")
         return 1
     return 0
 
