@@ -54,6 +54,6 @@ plt.show()
 
 # %%
 print(
-    f"With {n_labels[-1]} of {len(table)} labels, {100 * actual[-1]:.0f} % of the guesses for the other rows are right. "
+    f"With {n_labels[-1]} of {len(table)} labels, {100 * actual[-1]:.0f} % of the guesses for the rest are right. "
     f"The campaign said {100 * low[-1]:.0f} % to {100 * high[-1]:.0f} %."
 )
