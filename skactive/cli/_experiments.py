@@ -56,8 +56,8 @@ def save_curves(result: ExperimentResult, output: Path | None, *, force: bool) -
 
 # --- demo -----------------------------------------------------------------------------------------
 
-SIZES = {"test_size": 600, "n_initial": 30, "batch_size": 20, "n_rounds": 5}
-"""Of the loop of README.md."""
+LOOP: dict[str, Any] = {"scoring": "accuracy", "test_size": 600, "n_initial": 30, "batch_size": 20, "n_rounds": 5}
+"""That of README.md."""
 
 
 def demo(options: argparse.Namespace) -> str:
@@ -75,20 +75,20 @@ def demo(options: argparse.Namespace) -> str:
         "top of BALD": StochasticBatchQuery("bald", "topk"),
         "uniform": StochasticBatchQuery(sampler="uniform"),
     }
-    text, facts = compared(options, output, LogisticRegression(max_iter=1000), queries, X / 16, y, **SIZES)
+    text, facts = compared(options, output, LogisticRegression(max_iter=1000), queries, X / 16, y, **LOOP)
     return json.dumps(facts) if options.json else text
 
 
 def compared(
-    options: argparse.Namespace, output: Path | None, *experiment: Any, scoring: str = "accuracy", **sizes: int
+    options: argparse.Namespace, output: Path | None, model: Any, queries: Any, X: Any, y: Any, **settings: Any
 ) -> tuple[str, dict[str, Any]]:
     """An experiment with the options of both commands: a paragraph, and facts; the picture is written on the way."""
     verbose = int(sys.stderr.isatty())
     chosen = {"n_trials": options.trials, "n_jobs": options.jobs, "random_state": options.seed, "verbose": verbose}
-    result = run_experiment(*experiment, scoring=scoring, **sizes, **chosen)
+    result = run_experiment(model, queries, X, y, **settings, **chosen)
     pictured = save_curves(result, output, force=options.force)
     summary, saved = result.summary(reference="uniform"), result.label_savings(reference="uniform")
-    sentence = _sentence(saved, summary, sizes["n_initial"] + sizes["n_rounds"] * sizes["batch_size"])
+    sentence = _sentence(saved, summary, settings["n_initial"] + settings["n_rounds"] * settings["batch_size"])
     facts = {"sentence": sentence, "queries": _records(summary), "saved": _records(saved)}
     return f"{summary}\n\n{saved}{pictured}\n\n{sentence}", facts
 
