@@ -8,6 +8,8 @@ import re
 import textwrap
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 README, INDEX = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/index.rst"))
 WORDS = [re.sub(r"\s+", " ", page) for page in (README, INDEX)]
@@ -15,8 +17,12 @@ HOME = "https://github.com/skactive/skactive/blob/main/"
 RAW = "https://raw.githubusercontent.com/skactive/skactive/main/"
 
 
+def result(study: str) -> dict:
+    return json.loads((ROOT / "docs" / "paper" / f"{study}.json").read_text(encoding="utf-8"))
+
+
 def findings(study: str) -> dict:
-    return json.loads((ROOT / "docs" / "paper" / f"{study}.json").read_text(encoding="utf-8"))["findings"]
+    return result(study)["findings"]
 
 
 def test_labels_saved_are_those_of_the_picture_which_is_described_by_its_accuracies():
@@ -43,6 +49,22 @@ def test_numbers_of_the_studies_are_those_of_the_studies(monkeypatch):
         assert f"{len(study.MANY)} queries compared" in page
         assert "needs {:.0f} [{:.0f}, {:.0f}] fewer of 100 labels than random choice".format(*to_uniform) in page
         assert "and {:.0f} [{:.0f}, {:.0f}] fewer than the top of the same ranking".format(*to_top) in page
+
+
+def test_numbers_of_stopping_and_of_intervals_are_those_of_the_claims():
+    after, before = (numbers_in(claim["ours"])[:3] for claim in result("stopping")["claims"][:2])
+    all_settings = result("risk_intervals")["claims"][0]
+    assert all_settings["ours"].startswith("in 150 of 150; worst 0.93")
+    for page in WORDS:
+        said = re.search(r'in 36 runs, 100 labels gained (.*) points after "stop", and (.*) before', page)
+        assert numbers_in(said[1]) == pytest.approx(after, abs=0.051)  # rounded to one digit
+        assert numbers_in(said[2]) == pytest.approx(before, abs=0.051)
+        assert "at least 93 % of the cases" in page
+        assert "150 settings" in page
+
+
+def numbers_in(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\d+\.\d+", text)]
 
 
 def test_both_pages_have_the_same_ten_lines_and_output():
