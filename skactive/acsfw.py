@@ -138,8 +138,9 @@ class ACSFWQuery(BatchQuery):
     >>> from skactive import ACSFWQuery
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
-    >>> ACSFWQuery(random_state=0).select(forest, X, n_instances=3).shape
-    (3,)
+    >>> rows = ACSFWQuery(random_state=0).select(forest, X, n_instances=5)
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 1, 1, 2]
     """
 
     _: KW_ONLY

@@ -125,8 +125,9 @@ class BADGEQuery(BatchQuery):
     >>> from skactive import BADGEQuery
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LogisticRegression(max_iter=500).fit(X[::10], y[::10])
-    >>> BADGEQuery(random_state=0).select(model, X, n_instances=3).shape
-    (3,)
+    >>> rows = BADGEQuery(random_state=0).select(model, X, n_instances=5)
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 1, 1, 1]
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}

@@ -57,8 +57,9 @@ class KCenterQuery(BatchQuery):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LogisticRegression(max_iter=500).fit(X[::10], y[::10])
     >>> query = KCenterQuery(random_state=0)
-    >>> query.select(model, X, n_instances=3, X_training=X[::10], y_training=y[::10]).shape
-    (3,)
+    >>> rows = query.select(model, X, n_instances=5, X_training=X[::10], y_training=y[::10])
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 2, 2, 2]
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}

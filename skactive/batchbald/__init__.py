@@ -148,8 +148,9 @@ class BatchBALDQuery(BatchQuery):
     >>> from skactive import BatchBALDQuery
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
-    >>> BatchBALDQuery(random_state=0).select(forest, X, n_instances=3).shape
-    (3,)
+    >>> rows = BatchBALDQuery(random_state=0).select(forest, X, n_instances=5)
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 2, 2, 2]
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"max_outcomes": integer()}
