@@ -100,8 +100,9 @@ def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -
     full_names = [
         name for name, entry in domain.objects.items() if f".{name}".endswith(f".{target}") and not entry.aliased
     ]
-    if f"skactive.{target}" in full_names:  # a function rather than the methods of its name
-        full_names = [f"skactive.{target}"]
+    in_the_list_of_methods = f"{node['refdoc'].rpartition('/')[2]}.{target}"  # above the class of the page
+    for name in (f"skactive.{target}", in_the_list_of_methods):  # a function rather than the methods of its name
+        full_names = [name] if name in full_names else full_names
     if len(full_names) != 1:
         return None
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full_names[0], node, contnode)

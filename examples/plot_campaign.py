@@ -37,7 +37,7 @@ for _ in range(4):
         n_labels.append(status.n_labels)
         estimates.append((status.accuracy.low, status.accuracy.high))
         actual.append((guesses == guesses.index.map(truth)).mean())
-print(campaign.status())
+print(campaign.status(accuracy=False, report=False))
 
 # %%
 import matplotlib.pyplot as plt

@@ -38,9 +38,8 @@ LearningCurveDisplay.from_result(result)
 plt.show()
 
 # %%
-gain_row = next(row for row in result.summary(reference="uniform").rows if row["query"] == "default")
-gain = gain_row["difference"]
+gain = next(row["difference"] for row in result.summary(reference="uniform").rows if row["query"] == "default")
 print(
-    f"The default explained {100 * gain.mean:.1f} points more of the variance than random choice, averaged over the "
-    f"batches (95 % interval {100 * gain.low:.1f} to {100 * gain.high:.1f}, {gain_row['n_trials']} paired trials)."
+    f"The default explained {100 * gain.mean:.1f} points more of the variance than random choice "
+    f"(95 % interval {100 * gain.low:.1f} to {100 * gain.high:.1f})."
 )

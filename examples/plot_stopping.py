@@ -48,7 +48,6 @@ plt.show()
 # %%
 before, after = accuracies[stop] - accuracies[0], accuracies[-1] - accuracies[stop]
 print(
-    f'The report says "stop" at {n_labels[stop]} labels, with an accuracy of {accuracies[stop]:.3f}. They brought '
-    f"{100 * before:.1f} points of accuracy; the next {n_labels[-1] - n_labels[stop]} would have brought "
-    f"{100 * after:.1f}."
+    f'The report says "stop" at {n_labels[stop]} labels. The last {n_labels[stop] - n_labels[0]} brought '
+    f"{100 * before:.1f} points of accuracy, the next {n_labels[-1] - n_labels[stop]} would bring {100 * after:.1f}."
 )

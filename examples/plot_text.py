@@ -51,6 +51,6 @@ plt.show()
 # %%
 saved = next(row["saved"] for row in result.label_savings(reference="uniform").rows)
 print(
-    f"The default needed {saved.mean:.0f} fewer of 160 labels than random choice for the same accuracy "
+    f"The default needed {saved.mean:.0f} fewer of 160 labels than random choice "
     f"(95 % interval {saved.low:.0f} to {saved.high:.0f}, {result.settings['n_trials']} paired trials)."
 )
