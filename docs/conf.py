@@ -1,15 +1,21 @@
 """Settings of the documentation: `python -m sphinx docs docs/_build`, from the top of the checkout."""
 
+import inspect
 import os
 import sys
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # of gallery.py and page_parts.py
+
+import page_parts
 
 import skactive
 
-sys.path.insert(0, str(Path(__file__).parent))  # of gallery.py
+REPOSITORY = "https://github.com/skactive/skactive"
 
 project = "skactive"
 author = "The skactive developers"
@@ -19,6 +25,7 @@ version = release = skactive.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.linkcode",
     "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_copybutton",
@@ -53,6 +60,8 @@ mathjax_path = "mathjax/tex-chtml.js"  # copied to _static by page_parts: no pag
 nitpick_ignore_regex = [("py:obj", r"[a-z_]+_")]
 
 autosummary_generate = True
+autosummary_context = {"guide_pages": page_parts.guide_pages(HERE / "api.rst", HERE / "api_authors.rst")}
+maximum_signature_line_length = 88  # longer ones have a line for each parameter
 autodoc_typehints = "none"  # types stand in the numpydoc sections
 numpydoc_show_class_members = False  # the class template lists them
 
@@ -66,7 +75,21 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "image_scrapers": ("gallery.pictures",),
     "within_subsection_order": "gallery.place",
+    "backreferences_dir": "auto_examples/backreferences",
+    "doc_module": ("skactive",),
 }
+
+
+def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
+    """Find the lines of a class, function or method in the repository; other things have no link."""
+    thing = attrgetter(info["fullname"])(import_module(info["module"]))
+    try:
+        thing = inspect.unwrap(getattr(thing, "fget", thing))
+        lines, first = inspect.getsourcelines(thing)
+        path = Path(str(inspect.getsourcefile(thing))).relative_to(Path(skactive.__file__).parents[1])
+    except (TypeError, ValueError):
+        return None
+    return f"{REPOSITORY}/blob/main/{path.as_posix()}#L{first}-L{first + len(lines) - 1}"
 
 
 def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
@@ -77,8 +100,9 @@ def link_to_the_one_of_that_name(app: Any, env: Any, node: Any, contnode: Any) -
     full_names = [
         name for name, entry in domain.objects.items() if f".{name}".endswith(f".{target}") and not entry.aliased
     ]
-    if f"skactive.{target}" in full_names:  # a function rather than the methods of its name
-        full_names = [f"skactive.{target}"]
+    in_the_list_of_methods = f"{node['refdoc'].rpartition('/')[2]}.{target}"  # above the class of the page
+    for name in (f"skactive.{target}", in_the_list_of_methods):  # a function rather than the methods of its name
+        full_names = [name] if name in full_names else full_names
     if len(full_names) != 1:
         return None
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", full_names[0], node, contnode)
@@ -98,11 +122,12 @@ html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 5,
     "icon_links": [
-        {"name": "Source code", "url": "https://github.com/skactive/skactive", "icon": "fa-brands fa-github"},
+        {"name": "Source code", "url": REPOSITORY, "icon": "fa-brands fa-github"},
     ],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_static_path = ["_static"]
 html_css_files = ["skactive.css"]
 html_sidebars = {"index": [], "changelog": []}

@@ -10,7 +10,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-FIRST = ("plot_modal_loop", "plot_mixed_types_pipeline", "plot_scores_age")
+FIRST = (
+    "plot_modal_loop",
+    "plot_text",
+    "plot_regression",
+    "plot_campaign",
+    "plot_accuracy_without_a_test_set",
+    "plot_stopping",
+)
 COMMENT = re.compile(r"^ *# Picture: (.*(?:\n *# .*)*)", re.MULTILINE)
 
 
@@ -35,6 +42,6 @@ def pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any
 
 
 def place(name: str) -> tuple[int, str]:
-    """The examples that show the package at work come first, the others by name."""
+    """The examples of tasks come first, those that explain a method by name."""
     stem = Path(name).stem
     return (FIRST.index(stem) if stem in FIRST else len(FIRST), stem)

@@ -1,9 +1,12 @@
-"""What pages need and Sphinx lacks: blocks that fold, and MathJax beside the pages rather than from elsewhere.
+"""What pages need and Sphinx lacks: blocks that fold, MathJax beside the pages, descriptions, links to the guide.
 
 The directive ``folded`` has the line that is always seen as its argument, and may hold anything but headings.
 """
 
+import re
 import shutil
+from collections.abc import Iterator
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -41,7 +44,31 @@ def copy_mathjax(app: Any, error: Exception | None) -> None:
     shutil.copy(source / "tex-chtml.js", target)
 
 
+def describe(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Describe a page by its first paragraph; the page for wrong addresses finds its styles from any of these."""
+    if doctree is not None and 'name="description"' not in context["metatags"]:
+        words = next((found.astext() for found in doctree.findall(nodes.paragraph)), "").split()
+        context["metatags"] += f'<meta name="description" content="{escape(" ".join(words)[:300])}">'
+    if page == "404" and app.config.html_baseurl:
+        context["metatags"] += f'<base href="{escape(app.config.html_baseurl)}">'
+
+
+def guide_pages(*references: Path) -> dict[str, list[str]]:
+    """Pages of the guide for each object: those that the paragraph above its list in a page of the reference names."""
+
+    def found() -> Iterator[tuple[str, list[str]]]:
+        for reference in references:
+            pages: list[str] = []
+            for part in reference.read_text(encoding="utf-8").split("\n\n"):
+                names = re.findall(r"^   ([\w.]+)$", part, re.MULTILINE)
+                yield from ((f"skactive.{name}", pages) for name in names)
+                pages = re.findall(r":doc:`(?:[^`<]*<)?(user_guide/\w+)", part) or pages
+
+    return dict(found())
+
+
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("folded", Folded)
     app.connect("build-finished", copy_mathjax)
+    app.connect("html-page-context", describe)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -113,6 +113,6 @@ loss = next(
     row["difference"] for row in result.summary(reference="updated scores").rows if row["query"] == "frozen scores"
 )
 print(
-    f"Frozen scores instead of updated ones: {100 * loss.mean:+.1f} points of accuracy over forty labels, "
+    f"Frozen scores instead of updated ones: {100 * loss.mean:+.1f} points of accuracy, "
     f"95 % interval {100 * loss.low:+.1f} to {100 * loss.high:+.1f}, {result.settings['n_trials']} paired trials."
 )

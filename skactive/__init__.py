@@ -1,11 +1,12 @@
-"""Stochastic batch active learning for scikit-learn users."""
+"""Active learning for scikit-learn: which unlabelled rows to label next."""
 
 from __future__ import annotations
 
 import importlib.util
+import pkgutil
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"
 
 # Public names by module, which is imported when one of its names is first used (PEP 562), because torch alone takes a
 # second. `__init__.pyi` has the same names for editors and type checkers.
@@ -42,4 +43,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    modules = {module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")}
+    return sorted({*__all__, *modules, "__version__"})

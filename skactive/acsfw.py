@@ -106,7 +106,7 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
 
 @dataclass(eq=False, repr=False)
 class ACSFWQuery(BatchQuery):
-    """Buy a batch of labels that stands for the whole pool, by `acsfw.acs_fw`: one number a draw is kept of each row.
+    """Choose a batch that represents the whole pool, by `acsfw.acs_fw`; it keeps one number per draw and row.
 
     Parameters
     ----------
@@ -138,8 +138,9 @@ class ACSFWQuery(BatchQuery):
     >>> from skactive import ACSFWQuery
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
-    >>> ACSFWQuery(random_state=0).select(forest, X, n_instances=3).shape
-    (3,)
+    >>> rows = ACSFWQuery(random_state=0).select(forest, X, n_instances=5)
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 1, 1, 2]
     """
 
     _: KW_ONLY

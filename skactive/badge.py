@@ -82,7 +82,7 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
 
 @dataclass(eq=False, repr=False)
 class BADGEQuery(BatchQuery):
-    """Buy a batch of labels by BADGE: uncertain rows, each in a direction of its own.
+    """Choose a batch by BADGE: uncertain rows whose gradients point in different directions.
 
     A row is represented by the gradient that it would give the last layer if its label were the predicted one: long
     where the model is unsure, and in the direction of the embedding. `badge.badge` chooses. The law of a batch is
@@ -125,8 +125,9 @@ class BADGEQuery(BatchQuery):
     >>> from skactive import BADGEQuery
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LogisticRegression(max_iter=500).fit(X[::10], y[::10])
-    >>> BADGEQuery(random_state=0).select(model, X, n_instances=3).shape
-    (3,)
+    >>> rows = BADGEQuery(random_state=0).select(model, X, n_instances=5)
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 1, 1, 1]
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}

@@ -241,7 +241,7 @@ def _outcome_draws(pool: Pool, learner: Any, rng: np.random.Generator, position:
 
 @dataclass(frozen=True)
 class EffectEstimate:
-    """What is believed of the effect of a treatment on each of some rows.
+    """Posterior mean and interval of the effect of a treatment on each row.
 
     Attributes
     ----------
@@ -309,7 +309,7 @@ def estimate_effects(
     random_state: Any = None,
     verbose: int = 0,
 ) -> EffectEstimate:
-    """What draws from a regressor's posterior say of the effect of a treatment on each row.
+    """Estimate the effect of a treatment on each row from posterior draws of a regressor.
 
     Parameters
     ----------

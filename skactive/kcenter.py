@@ -24,7 +24,7 @@ _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: differences stay in the cache
 
 @dataclass(eq=False, repr=False)
 class KCenterQuery(BatchQuery):
-    """Choose rows that leave no row of the pool far from a labelled one, by greedy k-center on embeddings.
+    """Choose rows so that no row of the pool is far from a labelled one, by greedy k-center on embeddings.
 
     Each row is the one that is farthest from all rows chosen or labelled before it, or in flight. The largest distance
     left is at most twice the smallest possible. The model serves for its embeddings alone, whether or not it is unsure.
@@ -57,8 +57,9 @@ class KCenterQuery(BatchQuery):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LogisticRegression(max_iter=500).fit(X[::10], y[::10])
     >>> query = KCenterQuery(random_state=0)
-    >>> query.select(model, X, n_instances=3, X_training=X[::10], y_training=y[::10]).shape
-    (3,)
+    >>> rows = query.select(model, X, n_instances=5, X_training=X[::10], y_training=y[::10])
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 2, 2, 2]
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}

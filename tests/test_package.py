@@ -109,6 +109,7 @@ def test_type_checkers_see_the_public_names_of_skactive_in_the_modules_that_pyth
 
 def test_public_modules_are_attributes_of_the_package():
     names = [name for name in PUBLIC if "." not in name]
+    assert dir(skactive) == sorted({*skactive.__all__, *names, "__version__"})
     assert [skactive.__getattr__(name).__name__[9:] for name in names] == names  # as before their first import
 
 
@@ -118,7 +119,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_public_functions_and_classes_are_in_the_api_reference():
-    reference = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    reference = "".join((ROOT / "docs" / f"{page}.rst").read_text(encoding="utf-8") for page in ("api", "api_authors"))
     listed = set(re.findall(r"^   ([\w.]+)$", reference, re.MULTILINE))
     at_top = {id(getattr(skactive, name)): name for name in skactive.__all__}
     exported = {

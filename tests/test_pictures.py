@@ -38,5 +38,5 @@ def test_the_figure_of_the_front_page_can_be_read_there(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "images"))
     front = importlib.import_module("fewer_labels")
     with matplotlib.rc_context():
-        findings = json.loads(front.RESULTS.read_text(encoding="utf-8"))["findings"]
-        assert list(faults(front.draw(findings), shown=460 / 96)) == []
+        found = json.loads(front.RESULTS.read_text(encoding="utf-8"))
+        assert list(faults(front.draw(found), shown=460 / 96)) == []

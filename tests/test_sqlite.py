@@ -122,9 +122,9 @@ def test_files_and_databases_of_others_are_refused_and_left_alone(tmp_path):
 OTHERS = {
     "PRAGMA application_id = 3": "is not a list of words",
     "PRAGMA user_version = 1": "another version of skactive, in layout 1; this one reads layout 2",
-    "CREATE VIEW more AS SELECT 1": "is damaged: its tables are others",
-    "CREATE TRIGGER t AFTER INSERT ON words BEGIN UPDATE words SET word = 'no'; END": "its tables are others",
-    "DROP TABLE words": "its tables are others",
+    "CREATE VIEW more AS SELECT 1": "is damaged: its tables are not those",
+    "CREATE TRIGGER t AFTER INSERT ON words BEGIN UPDATE words SET word = 'no'; END": "its tables are not those",
+    "DROP TABLE words": "its tables are not those",
 }
 
 

@@ -1,7 +1,7 @@
 """The order of the paper's Table 1, decided: repeated digits with as many trials as the spread of a pilot asks for.
 
 With ten trials the intervals of differences are some points wide. The spread seen there says that a hundred trials tell
-a point apart. The picture and the numbers of the front page are made of this study: ``docs/images/fewer_labels.py``.
+a point apart. The front page says what they found.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class SqliteFile:
                 f"{self.kind.layout}. {self.kind.remedy}"
             )
         if _schema(connection) != sorted(self.kind.tables):  # views and triggers would run here
-            raise self.damaged("its tables are others than skactive makes")
+            raise self.damaged("its tables are not those of skactive")
 
     def _other_kind(self) -> Exception:
         return self.kind.error(

@@ -116,7 +116,7 @@ def _warn(result: BatchBALDResult, k: int, why: str) -> None:
 
 @dataclass(eq=False, repr=False)
 class BatchBALDQuery(BatchQuery):
-    """Buy a batch of labels that together say most about the model, by BatchBALD.
+    """Choose the batch whose labels together tell most about the model, by BatchBALD.
 
     Draws are streamed over the pool for BALD scores, which bound what a row can add to a batch; `batchbald.batchbald`
     chooses. Draws are kept for as many rows as fit 256 MiB, and drawn again for others when they could be the next.
@@ -148,8 +148,9 @@ class BatchBALDQuery(BatchQuery):
     >>> from skactive import BatchBALDQuery
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = RandomForestClassifier(random_state=0).fit(X[::10], y[::10])
-    >>> BatchBALDQuery(random_state=0).select(forest, X, n_instances=3).shape
-    (3,)
+    >>> rows = BatchBALDQuery(random_state=0).select(forest, X, n_instances=5)
+    >>> sorted(y[rows].tolist())  # species of the batch
+    [0, 1, 2, 2, 2]
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"max_outcomes": integer()}

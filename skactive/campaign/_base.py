@@ -202,7 +202,9 @@ class CampaignBase:
                 "No row is left to ask for: all have a label, wait for one or were skipped. `withdraw` puts rows back."
             )
         if n > n_free:
-            warn(f"{n_free} rows are left, fewer than the {n} asked for: the batch is all. `withdraw` puts rows back.")
+            warn(
+                f"{n_free} rows are left, fewer than the {n} asked for: they are the batch. `withdraw` puts rows back."
+            )
         k = min(n, n_free)
         if model is None:
             rng = check_random_state([self.random_state, 3, number - 1])

@@ -258,7 +258,7 @@ class Campaign(CampaignBase):
         return until_written(lambda: self._ask(n, limits))
 
     def tell(self, labels: Any, *, annotator: str | None = None, unasked: bool = False) -> Told:
-        """Take labels, and say what has changed.
+        """Record labels, and report what changed.
 
         Parameters
         ----------

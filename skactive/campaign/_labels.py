@@ -244,7 +244,7 @@ def _flags(column: pd.Series) -> list[bool]:
 
 @dataclass(frozen=True)
 class Told:
-    """What `Campaign.tell` has changed.
+    """What changed by `Campaign.tell`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The command line: ``skactive``, or ``python -m skactive``. The bare command runs the demonstration.
+"""The command line: ``skactive``, or ``python -m skactive``. The bare command prints the help.
 
 Commands and options stand here without anything heavy: ``--help`` is there at once.
 """
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     --------
     Campaign : The same in Python.
     """
-    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["demo"]
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     command = _top_parser().parse_args(arguments[:1]).command
     return _run(command, _parse(command, arguments[1:]))
 
@@ -64,7 +64,7 @@ def _run(command: str, options: Any) -> int:
         try:
             answer = _function(command)(options)
         except KeyboardInterrupt:
-            say("error", "interrupted. What is not said to be written is not written.")
+            say("error", "interrupted. Only files that were reported as written are written.")
             return 1
         except ImportError as error:
             package = (error.name or "").partition(".")[0]
@@ -78,7 +78,7 @@ def _run(command: str, options: Any) -> int:
     except BrokenPipeError:  # of a reader that has read enough
         return 0
     except OSError as error:
-        say("error", f"what it was asked is done, and the answer cannot be written: {error.strerror}")
+        say("error", f"the command is done, but its answer cannot be printed: {error.strerror}")
         return 1
     return 0
 
@@ -109,28 +109,37 @@ def _is_of_environment(error: Exception) -> bool:
 # --- commands and options -----------------------------------------------------------------------------
 
 _COMMANDS = {
-    "demo": "watch sampled batches against the top of the ranking; what the bare command runs",
+    "demo": "see on images of digits how many labels active learning saves, in half a minute",
     "start": "begin a campaign for a table with ids and a column with gaps",
     "ask": "choose the rows to label next, and write them to a file to fill in",
-    "tell": "take the labels of a file, filled in as far as it is",
-    "skip": "note that some rows cannot be labelled",
-    "withdraw": "put rows back that are out, skipped or wrongly labelled",
-    "recheck": "list labelled rows that are most worth a second look",
-    "set": "close, open, add and rename labels, say anew what labels are, or change the model",
-    "status": "say what is labelled, what is out, how good the model is, and whether to go on",
+    "tell": "record the labels of a file, filled in completely or in part",
+    "skip": "mark rows that cannot be labelled",
+    "withdraw": "put rows back that wait for labels, are skipped, or have a wrong label",
+    "recheck": "list the labelled rows that are most worth a second look",
+    "set": "change which labels are allowed, rename labels, or change the task or the model",
+    "status": "show what is labelled, how good the model is, and whether to go on",
     "report": "write a page about the campaign",
-    "simulate": "try on a table with all its labels which query would have saved some",
+    "simulate": "find out on a fully labelled table which query strategy would have saved labels",
     "export": "write the table with the labels so far",
-    "predict": "say what the model guesses for rows of another file",
-    "backup": "copy the file of a campaign, whole, while others may use it",
+    "predict": "predict the labels of rows in another file",
+    "backup": "copy the file of a campaign safely while others use it",
 }
 
 _EXAMPLES = {
-    "ask": "example: skactive ask churn.db -n 20 -o week1.csv",
-    "tell": "example: skactive tell churn.db week1.csv",
-    "set": "example: skactive set churn.db --rename nein no --close --add-label maybe",
-    "export": "example: skactive export churn.db -o labels.csv --labelled",
-    "predict": "example: skactive predict churn.db new.csv -o guessed.csv",
+    "demo": "demo -o digits.png",
+    "start": "start churn.db --pool pool.csv --id customer --target churn",
+    "ask": "ask churn.db -n 20 -o week1.csv",
+    "tell": "tell churn.db week1.csv",
+    "skip": "skip churn.db 0017 0203",
+    "withdraw": "withdraw churn.db 0017",
+    "recheck": "recheck churn.db -n 20 -o again.csv",
+    "set": "set churn.db --rename nein no --close --add-label maybe",
+    "status": "status churn.db --scoring balanced_accuracy",
+    "report": "report churn.db -o report.html",
+    "simulate": "simulate labelled.csv --id customer --target churn -o curves.png",
+    "export": "export churn.db -o labels.csv --labelled",
+    "predict": "predict churn.db new.csv -o guessed.csv",
+    "backup": "backup churn.db monday.db",
 }
 
 _Option = dict[str, Any]
@@ -162,8 +171,8 @@ def _output(help: str, default: str | None = None, required: bool = False) -> di
 
 
 _DIALECT = {
-    "--sep": _text(None, "what parts the cells of a file of text, as ; or tab (default: found)", "MARK"),
-    "--decimal": _text(None, "its decimal mark (default: found)", choices=[".", ","]),
+    "--sep": _text(None, "separator of a text file, such as ; or tab (default: detected)", "MARK"),
+    "--decimal": _text(None, "decimal mark of a text file (default: detected)", choices=[".", ","]),
     "--sheet": _text(None, "the sheet of a workbook (default: the first with the table)", "NAME"),
 }
 _DB = {"campaign": {"metavar": "DB", "help": "the file of the campaign"}}
@@ -173,22 +182,23 @@ _CAMPAIGN = {
     "--take-changes": _flag("go on where rows of the table are gone or hold other values"),
 }
 _OF_REPORT = {
-    "--scoring": _one_of("auto accuracy balanced_accuracy average_precision log_loss", "what labels are to improve"),
-    "--tolerance": _number(0.05, "gain for 100 labels that is worth their price", float),
-    "--patience": _number(30, "labels over which the gain is looked at"),
+    "--scoring": _one_of(
+        "auto accuracy balanced_accuracy average_precision log_loss", "the measure that labels should improve"
+    ),
+    "--tolerance": _number(0.05, "smallest gain per 100 labels that is worth their price", float),
+    "--patience": _number(30, "number of labels over which the gain is measured"),
 }
-_MODEL = {"--model": _one_of("auto forest logistic boosting net", "what learns")}
+_OF_TRIALS = {
+    "--trials": _number(8, "paired trials, each with its own split and first labels; fewer than 8 give no verdict"),
+    "--jobs": _number(1, "processes"),
+    "--seed": _number(0, "seed of everything"),
+}
+_MODEL = {"--model": _one_of("auto forest logistic boosting net", "the model")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
-        "--trials": _number(8, "paired trials: split, first labels, weights; with fewer than 8 nothing can be told"),
-        "--rounds": _number(8, "batches bought in a trial"),
-        "--batch-size": _number(10, "labels bought in a batch"),
-        "--score": _text("bald", "what makes a row worth a label"),
-        "--epochs": _number(100, "full-batch training steps of a refit"),
-        "--jobs": _number(-1, "processes, of one thread each; -1: all"),
-        "--seed": _number(0, "seed of everything"),
-        **_output("where the picture goes", "learning_curves.png"),
+        **_OF_TRIALS,
+        **_output("the picture: png, pdf or svg", "learning_curves.png"),
     },
     "start": {
         **_DB,
@@ -203,16 +213,18 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--target": _text(None, "the column of labels, with gaps", "COLUMN", required=True),
         **_DIALECT,
         **_MODEL,
-        "--task": _one_of("auto classification regression", "what labels are"),
-        "--labels": _text(None, "all labels there are; others are refused", "A,B"),
-        "--score": _text("auto", "what makes a row worth a label"),
-        "--sampler": _one_of("power softmax softrank topk uniform", "how scores choose"),
-        "--beta": _number(4.0, "coldness of the sampler", float),
+        "--task": _one_of("auto classification regression", "the kind of labels"),
+        "--labels": _text(None, "all allowed labels; others are refused", "A,B"),
+        "--score": _text("auto", "acquisition score of a row"),
+        "--sampler": _one_of("power softmax softrank topk uniform", "how a batch is sampled from the scores"),
+        "--beta": _number(
+            4.0, "coldness of the sampler: 0 is uniform, large values take the top of the ranking", float
+        ),
         "--diversity": _number(0.0, "how rows of a batch keep apart; 1 or 2 is usual", float),
         "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
         "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
-        "--rule": _one_of("latest majority open", "what counts if annotators disagree"),
-        "--first": _one_of("uniform typical", "how rows are chosen without a model"),
+        "--rule": _one_of("latest majority open", "which label counts if annotators disagree"),
+        "--first": _one_of("uniform typical", "how rows are chosen while there is no model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
         "--force": _flag("begin anew where the file of a campaign exists"),
     },
@@ -220,8 +232,8 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_CAMPAIGN,
         "-n": _number(None, "rows to ask for (default: 20)"),
         **_output("csv, tsv, xlsx, parquet or jsonl to fill in; html to label in a browser; json for Label Studio"),
-        "--no-guess": _flag("leave out what the model says of the rows"),
-        "--again": _flag("write the rows that are out once more, and ask for none"),
+        "--no-guess": _flag("leave out the model's guesses"),
+        "--again": _flag("write the rows that wait for labels once more, and ask for none"),
         "--group-by": _text(None, "the column of groups that the next option counts", "COLUMN"),
         "--max-per-group": _number(None, "at most so many rows of a group"),
         "--cost": _text(None, "the column of what a label of each row costs", "COLUMN"),
@@ -231,24 +243,30 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     "tell": {
         **_DB,
         "labels": {"metavar": "FILE", "help": "a file of `ask` filled in, or an export of Label Studio"},
-        "--annotator": _text(None, "who says so", "NAME"),
+        "--annotator": _text(None, "name of the annotator", "NAME"),
         "--unasked": _flag("take labels of rows that were not asked for"),
         **_DIALECT,
     },
     "skip": {**_DB, "ids": {"metavar": "ID", "nargs": "+"}},
-    "withdraw": {**_DB, "ids": {"metavar": "ID", "nargs": "*"}, "--all": _flag("all rows that are out, and no ids")},
+    "withdraw": {
+        **_DB,
+        "ids": {"metavar": "ID", "nargs": "*"},
+        "--all": _flag("all rows that wait for labels; give no ids"),
+    },
     "recheck": {
         **_CAMPAIGN,
         "-n": _number(20, "rows to list"),
-        **_output("a table of them, to correct and tell (default: the screen)"),
+        **_output("a table of them, to correct and tell (default: print them)"),
     },
     "set": {
         **_DB,
-        "--add-label": _text(None, "labels that a closed set has from now on", "LABEL", nargs="+"),
+        "--add-label": _text(None, "labels that are allowed from now on, in a closed set", "LABEL", nargs="+"),
         "--rename": _text(None, "rows with one label get the other", ("OLD", "NEW"), nargs=2, action="append"),
         "--close": _flag("refuse labels other than those there are, and those added"),
         "--open": _flag("take any label"),
-        "--task": _text(None, "what labels are, those there are included", choices=["classification", "regression"]),
+        "--task": _text(
+            None, "the kind of labels, including those already there", choices=["classification", "regression"]
+        ),
         "--model": {**_MODEL["--model"], "default": None},
     },
     "status": {
@@ -268,25 +286,23 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
         **_DIALECT,
         **_MODEL,
-        "--trials": _number(8, "paired trials: split and first labels; with fewer than 7 nothing can be told"),
+        **_OF_TRIALS,
         "--rounds": _number(8, "batches bought in a trial"),
         "-n": _number(20, "labels bought in a batch"),
         "--initial": _number(20, "labels to begin with, at random"),
-        "--jobs": _number(1, "processes"),
-        "--seed": _number(0, "seed of everything"),
         **_output("the picture: png, pdf or svg (default: none)"),
     },
     "export": {
         **_CAMPAIGN,
         **_output("csv, tsv, xlsx, parquet or jsonl", required=True),
         "--labelled": _flag("write the rows with a label only"),
-        "--guesses": _flag("beside rows without a label, what the model says, and how probable that is to it"),
-        "--history": _flag("write all that happened instead, one line an event"),
+        "--guesses": _flag("add the model's guess and its probability to rows without a label"),
+        "--history": _flag("write the history of the campaign instead, one line per event"),
     },
     "predict": {
         **_CAMPAIGN,
         "rows": {"metavar": "FILE", "help": "a table with the columns of the pool; ids and labels are not needed"},
-        **_output("the same table with the guesses (default: the screen)"),
+        **_output("the same table with the guesses (default: print them)"),
     },
     "backup": {
         **_DB,
@@ -308,7 +324,8 @@ def _top_parser() -> _Parser:
         prog="skactive",
         usage="skactive COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"Labels for a table, bought in batches.\n\ncommands:\n{lines}",
+        description="Active learning for tables: choose the rows to label next, collect the labels, and see how good\n"
+        f"the model is and whether to go on. New here? Try: skactive demo\n\ncommands:\n{lines}",
         epilog="A campaign, in four lines:\n"
         "  skactive start churn.db --pool pool.csv --id customer --target churn\n"
         "  skactive ask churn.db -n 20 -o week1.csv      (fill in the column churn)\n"
@@ -324,8 +341,9 @@ def _top_parser() -> _Parser:
 def _parse(command: str, arguments: Sequence[str]) -> argparse.Namespace:
     """The options of one command."""
     what = _COMMANDS[command]
-    said, example = f"{what[0].upper()}{what[1:]}.", _EXAMPLES.get(command)
-    parser = _Parser(prog=f"skactive {command}", description=said, epilog=example)
+    said, example = f"{what[0].upper()}{what[1:]}.", f"example: skactive {_EXAMPLES[command]}"
+    as_written = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog=f"skactive {command}", description=said, epilog=example, formatter_class=as_written)
     for names, option in {**_OPTIONS[command], "--json": _flag("print the answer as JSON")}.items():
         default = "" if option.get("default") is None else " (default: %(default)s)"
         parser.add_argument(*names.split(), **{**option, "help": option.get("help", "") + default})

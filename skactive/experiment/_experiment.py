@@ -122,7 +122,7 @@ def run_experiment(
         Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
         pool is empty.
     n_trials : int, default=8
-        The fewest that can tell of up to six queries whether they are better than a seventh.
+        Paired trials. Eight is the least number with which each of six queries can be told from a seventh.
     scoring : str, callable, list or dict of these, optional
         Names of scikit-learn's scorers, or callables ``scorer(estimator, X_test, y_test)``; larger is better. A
         callable with a keyword-only parameter ``rows`` gets the positions of the test rows in X (or ``X_test``), to
@@ -160,15 +160,19 @@ def run_experiment(
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.linear_model import LogisticRegression
     >>> from skactive import StochasticBatchQuery, run_experiment
     >>> X, y = load_digits(return_X_y=True)
-    >>> queries = {"power": StochasticBatchQuery(), "uniform": StochasticBatchQuery(sampler="uniform")}
-    >>> result = run_experiment(
-    ...     RandomForestClassifier(20), queries, X[:600], y[:600], n_initial=20, n_rounds=2, n_trials=2, random_state=0
-    ... )
-    >>> result.to_frame()[["trial", "query", "round", "n_labelled"]].tail(3).to_string(index=False).split()[4:]
-    ['1', 'uniform', '0', '20', '1', 'uniform', '1', '30', '1', 'uniform', '2', '40']
+    >>> model = LogisticRegression(max_iter=200)
+    >>> queries = {"default": StochasticBatchQuery(), "uniform": StochasticBatchQuery(sampler="uniform")}
+    >>> sizes = {"n_initial": 20, "batch_size": 20, "n_rounds": 2, "n_trials": 2}
+    >>> result = run_experiment(model, queries, X / 16, y, scoring="accuracy", random_state=0, **sizes)
+    >>> result.to_frame().pivot_table("accuracy", "n_labelled", "query").round(2)
+    query       default  uniform
+    n_labelled
+    20             0.74     0.74
+    40             0.85     0.83
+    60             0.88     0.88
     """
     check_parameters(RULES, locals())
     check_cloneable(estimator)

@@ -121,7 +121,7 @@ class ExperimentResult:
         return list(self.rounds[0].scores) if self.rounds else []
 
     def limits_of(self, score: str) -> Ends:
-        """Ends that no interval of this score passes: 0 and 1 where it is known to lie there, as accuracies are."""
+        """Bounds that no interval of this score crosses: 0 and 1 for scores known to lie there, such as accuracy."""
         known = score in self.settings.get("shares", ()) and all(0 <= r.scores[score] <= 1 for r in self.rounds)
         return (0.0, 1.0) if known else (-np.inf, np.inf)
 

@@ -136,7 +136,7 @@ def sample_posterior(
     y_training: Any = None,
     sample_weight: Any = None,
 ) -> PredictDraws:
-    """Draw functions from what a fitted estimator believes.
+    """Draw functions from the posterior of a fitted estimator.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Streams(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """The candidates that a query chose, and by what.
+    """The candidates that a query chose, with their scores and sampling law.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ _RULES = {
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What a batch keeps to: so many rows of a group at most or at least, a budget, rows that must be in it.
+    """Constraints on a batch: at most or at least so many rows per group, a budget, rows that must be in it.
 
     For ``limits`` of a query's ``select``, and of ``learner.query`` in modAL. Each pick follows the law of the query
     among the rows that are still allowed: those with which the batch can be completed. Log-probabilities are those.
@@ -185,16 +185,16 @@ class PoolLimits:
         if len(lacking):
             group = lacking[0]
             raise ValueError(
-                "`at_least` and `must` must keep to `max_per_group`, and to the rows that may be chosen. Got "
-                f"{least[group]} rows of {self.names[group]!r}, of which a batch may have {most[group]}."
+                f"`at_least` and `must` ask for more rows of {self.names[group]!r} than can be chosen. Got "
+                f"{least[group]}, and `max_per_group` and the candidates allow {most[group]}."
             )
         if least.sum() > k:
-            raise ValueError(f"`at_least` and `must` must fit `n_instances`={k}. They ask for {least.sum()} rows.")
+            raise ValueError(f"`at_least` and `must` ask for {least.sum()} rows. Got `n_instances`={k}: raise it.")
         n_wanted = k if self.costs is None else 1  # a budget may end a batch early
         if most.sum() < n_wanted:
             raise ValueError(
-                f"`max_per_group` must leave `n_instances`={k} rows. Of these candidates a batch can have "
-                f"{most.sum()} at most."
+                f"With `max_per_group` at most {most.sum()} of these candidates can be chosen. Got `n_instances`={k}: "
+                "lower it, or raise `max_per_group`."
             )
 
     def _with_costs(self, costs: Floats, k: int, **of_groups: Indices) -> Allowance:
@@ -214,8 +214,8 @@ class PoolLimits:
         if slack < 0 or not (len(must) or allowance.allowed.any()):
             least = at_least or float(costs[room[groups] > 0].min())
             raise ValueError(
-                f"`budget` must pay for a row, and for those of `must` and `at_least`. Got {self.budget:g}, and they "
-                f"cost {least:g} or more."
+                f"`budget` must cover the cheapest batch with one row or more and those of `must` and `at_least`, "
+                f"{least:g}. Got {self.budget:g}."
             )
         return allowance
 

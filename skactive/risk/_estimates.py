@@ -1,7 +1,7 @@
 """Estimates of a risk with a standard error, and intervals for it.
 
-What is not known of a risk sits in rows that are hardly ever picked, whose picks weigh most. While none of these shows
-a loss, the estimate and its error are both too small, so that an interval by Student's t misses on one side. Here the
+The uncertainty comes from rows that are rarely picked and therefore get large weights. While none of these shows a
+loss, the estimate and its error are both too small, so that an interval by Student's t misses on one side. Here the
 lower end is the quantile of a gamma law with the estimate's mean and variance; for the upper end one more pick is
 imagined, of the largest weight and the largest loss, with the half weight of a mid-p value (Fay and Kim, 2017). Without
 any loss seen that is the rule of three, weighted. Where most losses are near the largest possible one, what rows cost

@@ -141,8 +141,8 @@ class Snapshot:
     def judged(self, later: Snapshot, judge: Any, scoring: str) -> float:
         """How much better the predictions of a later model are than those kept here, by a third model's probabilities.
 
-        The third knows more labels than either. A model that judges itself finds its own mistakes right: where two
-        models differ by chance alone, it always takes its own side.
+        The third knows more labels than either. A model cannot judge itself: it believes its own mistakes, and where
+        two models differ by chance alone it always takes its own side.
         """
         n_rows = len(self.predictions)
         chance = answers_of(judge, self.X, n_rows)[1] if n_rows and later.model is not None else None

@@ -28,7 +28,7 @@ MOST_MODELS = 6  # earlier models that are kept within `patience` labels, about
 
 @dataclass(frozen=True)
 class StoppingReport:
-    """Whether to buy more labels, by what the last ones brought.
+    """Whether more labels are worth their price, judged by what the last ones brought.
 
     Make one after every batch with `from_learner`, and pass each to the next as ``previous``. Its ``verdict`` is
 

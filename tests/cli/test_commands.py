@@ -473,8 +473,8 @@ def test_ids_of_a_file_are_not_read_as_other_numbers(shell):
     assert "1 new label" in shell("tell c.db a.csv").out
 
 
-def test_help_lists_the_commands_without_loading_anything_heavy_and_each_has_its_own(capsys):
-    code = "import sys; from skactive.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+def test_the_bare_command_lists_the_commands_without_loading_anything_heavy_and_each_has_an_example(capsys):
+    code = "import sys; from skactive.cli import main\ntry: main([])\nexcept SystemExit: pass\n"
     code += "print([m for m in ('torch', 'pandas', 'sklearn', 'modAL') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.endswith("[]\n")
@@ -482,7 +482,9 @@ def test_help_lists_the_commands_without_loading_anything_heavy_and_each_has_its
         assert f"\n  {command} " in out
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])
-        assert f"usage: skactive {command}" in capsys.readouterr().out
+        usage, example = re.fullmatch(r"usage: (\S+ \S+).*\nexample: (.*)\n", capsys.readouterr().out, re.S).groups()
+        assert usage == f"skactive {command}"
+        assert _parse(command, example.split()[2:]).json is False
 
 
 def test_options_that_there_are_not_end_with_two(capsys):
@@ -495,7 +497,7 @@ def test_options_that_there_are_not_end_with_two(capsys):
 
 def test_parameters_of_python_become_options():
     for line, said, words in [
-        ("ask c.db", "`max_per_group` must leave `n_instances`=5 rows.", "--max-per-group must leave -n 5 rows."),
+        ("ask c.db", "`max_per_group` allows `n_instances`=5 rows.", "--max-per-group allows -n 5 rows."),
         ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
         ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
         ("tell c.db a.csv", 'by task="x", in the shell --task x.', "by --task x."),

@@ -108,7 +108,7 @@ def check_fitted(estimator: Any, one_row: Callable[[], Any]) -> None:
 
 @contextmanager
 def whole_fit(estimator: Any, one_row: Callable[[], Any], y_training: Any = None) -> Iterator[None]:
-    """Say that a fit has failed where a model turns out to lack what it predicts with: it may pass for fitted.
+    """Report a model that lacks a fitted attribute as not fitted, although it passes for fitted.
 
     A model that predicts a row lacks nothing: then it was a function of the user's that failed, or another model in it.
     """
