@@ -456,7 +456,6 @@ def test_bad_tables_and_queries_that_could_never_choose_are_refused_and_no_file_
     for message, query in (
         ("`score`='variance' is not for a classifier", StochasticBatchQuery("variance")),
         ("`diversity` above 0 needs a sampler that weighs", StochasticBatchQuery(sampler="topk", diversity=1)),
-        ("`score`='epig' asks which rows matter, and there are none", StochasticBatchQuery("epig")),
     ):
         with pytest.raises(ValueError, match=message):
             started(tmp_path, query=query)
