@@ -397,7 +397,7 @@ BETTER = Known(True, value=0.9, low=0.85, guess=0.8, commonest="no")
         (
             {"known": ONLY_NO},
             "cannot be told",
-            "'no' is right in 90 % (80 % to 95 %). The model is no better than that.",
+            "'no' is right in 90 % (80 % to 95 %). The model is no better than naming",
         ),
         ({"known": ONLY_NO, "scoring": "balanced_accuracy"}, "stop", "Always naming 'no' is right in 90 %"),
         ({"trust": Trust(1.0, 0.0, 1.0, 30, 0.9, 0.5, 0.55)}, "cannot be told", "right in 50 % of them, that in 55 %."),
