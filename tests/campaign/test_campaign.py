@@ -23,7 +23,6 @@ def table(n=N, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"customer": [f"{i:04d}" for i in range(n)], "age": rng.integers(18, 80, n).astype(float)})
     frame["plan"] = rng.choice(["basic", "plus", "pro"], n)
-    frame["since"] = pd.date_range("2020-01-01", periods=n, freq="D").astype(str)
     frame.loc[::7, "age"] = np.nan
     frame.loc[::11, "plan"] = None
     return frame.assign(churn=None)
@@ -104,8 +103,9 @@ def test_rows_that_are_out_count_as_pending_and_a_query_that_keeps_a_state_is_wa
     ids=["default", "bootstrap", "badge"],
 )
 def test_the_same_seed_asks_for_the_same_ids_in_one_process_and_in_many(tmp_path, query):
-    one, many = started(tmp_path, query=query), started(tmp_path / "many", query=query)
-    shuffled = table().sample(frac=1, random_state=1)[["since", "churn", "customer", "plan", "age"]]
+    frame = table().assign(since=pd.date_range("2020-01-01", periods=N, freq="D").astype(str))
+    one, many = started(tmp_path, frame, query=query), started(tmp_path / "many", frame, query=query)
+    shuffled = frame.sample(frac=1, random_state=1)[["since", "churn", "customer", "plan", "age"]]
     for _ in range(2):
         batch, again = one.ask(10), many.ask(10)
         assert batch.index.tolist() == again.index.tolist()
