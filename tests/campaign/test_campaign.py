@@ -644,8 +644,8 @@ def test_a_rename_changes_no_order_and_holds_for_old_names_that_still_come(tmp_p
 
 
 def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_was_told(tmp_path):
-    campaign, other = started(tmp_path), started(tmp_path / "other")
-    for one in (campaign, other):
+    campaign, other, third = (started(tmp_path / name) for name in ("", "other", "third"))
+    for one in (campaign, other, third):
         told(one, one.ask(20))
     yes = counts(campaign).by_label["yes"]
     campaign.set(rename={"yes": "ja"}, closed=True, add=["perhaps"])
@@ -658,16 +658,10 @@ def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_w
     with pytest.warns(UserWarning, match="'never' is a label that no row had before"):
         campaign.tell({batch.index[0]: "never"})
     other.set(closed=True)
-    assert other.ask(10).index.tolist() == started_again(tmp_path / "third").ask(10).index.tolist()
+    assert other.ask(10).index.tolist() == third.ask(10).index.tolist()
     for given in ({}, {"task": "regression", "closed": True}, {"rename": {"nope": "no"}}, {"add": ["x"]}):
         with pytest.raises(CampaignError, match=r"`set` takes either|`rename` must name|`add` is for a closed set"):
             campaign.set(**given)
-
-
-def started_again(path):
-    campaign = started(path)
-    told(campaign, campaign.ask(20))
-    return campaign
 
 
 def test_what_labels_are_can_be_changed_there_and_back(tmp_path):
