@@ -52,7 +52,8 @@ def counts(campaign):
 
 
 def test_a_batch_has_rows_guesses_and_log_probabilities_and_no_row_comes_twice(tmp_path):
-    campaign, frame = started(tmp_path), table().set_index("customer")
+    query = StochasticBatchQuery("epig", epsilon=0.1)  # whose targets are rows of the table
+    campaign, frame = started(tmp_path, query=query), table().set_index("customer")
     first = campaign.ask(20)
     assert first["guess"].isna().all()
     assert np.allclose(first["log_proba"], -np.log(N - np.arange(20)))  # uniform without replacement
