@@ -137,7 +137,7 @@ class Accuracy:
         first = f"{self.measure} {self._shown(self)} {self._of_which_rows()}"
         if self.n_overall > self.n_rows:
             first += f", {self._shown(self.overall)} of the model on all {self.n_overall:,} rows"
-        return ". ".join(filter(None, (first, *self._remarks(), self._not_counted())))
+        return ". ".join(filter(None, (first, self._on_guess(), *self._remarks(), self._not_counted())))
 
     def on_classes(self) -> str:
         """What is found of the rarest classes and what is left, and how well it is guessed."""
@@ -169,6 +169,11 @@ class Accuracy:
             return f"out of fold on all {self.n_rows:,} rows, which have a label"
         when = "" if self.is_of_table else f" of those there before batch {self.first_batch}"
         return f"of guesses for the {self.n_rows:,} rows without a label{when}"
+
+    def _on_guess(self) -> str:
+        if self.classes is None:
+            return ""
+        return f"Always naming {str(self.commonest)!r} is right in {_part(self.classes.loc[self.commonest], 'share')}"
 
     def _remarks(self) -> list[str]:
         label = "1 label" if self.n_labels == 1 else f"{self.n_labels} labels"

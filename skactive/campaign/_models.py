@@ -10,7 +10,7 @@ import copy
 import importlib.util
 import inspect
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -329,11 +329,6 @@ def query_settings(query: Any, kind: str, model: Any = None) -> dict[str, Any]:
         query.check_parameters()
     if isinstance(query, StochasticBatchQuery):
         check_score(query.score, kind, model)
-        if query.X_target is None and "target_draws" in _asked_by(query.score):
-            raise CampaignError(
-                f"`score`={query.score!r} asks which rows matter, and there are none. Give the query these as "
-                '`X_target` in Python, or another score, such as "auto".'
-            )
     name = type(query).__name__
     params = {key: value for key, value in query.get_params(deep=False).items() if key != "random_state"}
     if _class_of(name) is type(query) and _is_plain(params):
@@ -343,17 +338,14 @@ def query_settings(query: Any, kind: str, model: Any = None) -> dict[str, Any]:
 
 def check_score(score: Any, kind: str, model: Any = None) -> None:
     """Refuse a score that is not for these labels, or of which the model, if it has a name, cannot say a part."""
-    tasks = getattr(SCORES.get(score if isinstance(score, str) else ""), "tasks", ())
+    known = SCORES.get(score) if isinstance(score, str) else None
+    tasks = getattr(known, "tasks", ())
     task = "classifier" if kind == "classes" else "regressor"
     if tasks and task not in tasks:
         raise CampaignError(f'`score`={score!r} is not for a {task}, which the labels ask for. Leave it at "auto".')
-    if "noise_variance" in _asked_by(score) and isinstance(model, str) and model != "logistic":
+    asks_for_noise = known is not None and "noise_variance" in inspect.signature(known).parameters
+    if asks_for_noise and isinstance(model, str) and model != "logistic":
         raise CampaignError(f'`score`={score!r} asks for noise that a {model} does not estimate. Leave it at "auto".')
-
-
-def _asked_by(score: Any) -> Collection[str]:
-    """The parameters of a score by name."""
-    return inspect.signature(SCORES[score]).parameters if isinstance(score, str) and score in SCORES else ()
 
 
 def _is_plain(params: dict[str, Any]) -> bool:

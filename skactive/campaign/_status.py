@@ -203,13 +203,12 @@ def _measured(state: State, moments: Sequence[int], scoring: Any) -> Any:
 
 
 def judged_by(report: StoppingReport | None, accuracy: Accuracy | None) -> Any:
-    """The report, which knows the accuracy, and that of naming always the commonest class."""
+    """The report, which knows the accuracy, and that of naming always the commonest class, which the former tells."""
     if report is None:
         return None
     known = Known(is_told=accuracy is not None and accuracy.is_told)
     if accuracy is not None and accuracy.classes is not None:
-        guess, low, high = accuracy.classes.loc[accuracy.commonest, ["share", "share_low", "share_high"]]
-        known = Known(known.is_told, accuracy.value, accuracy.low, guess, (low, high), accuracy.commonest)
+        known = replace(known, value=accuracy.value, low=accuracy.low, guess=accuracy.classes["share"].max())
     return replace(report, known=known)
 
 

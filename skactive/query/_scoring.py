@@ -44,6 +44,9 @@ ReadyScore = Callable[[Any, Any], Any]  # `score(draws, chunk)`: all else that i
 Group = tuple[PoolDraws | None, Mapping[str, ReadyScore]]  # scores, and the draws that serve them all
 Source = Callable[[str], Callable[[Any], Any]]  # finds what the score of a name asks for: a function of a chunk of rows
 
+# of the pool, if none are given: of 2,500 images of digits, scores by these are within 5 % of those by all rows
+_MOST_TARGETS = 1000
+
 IS_TARGET = Rule(lambda value: value is None or containers.holds_rows(value), "None or rows like those of the pool")
 
 
@@ -130,22 +133,23 @@ def groups_for(
     for name in [name for name in scores if name not in of_law]:
         check_task(model, name, scores[name])
     draws = draws_for(scores, pool, learner, rng, **options)
-    forms = {name: _closed_form(name, scores[name].of_law, pool, draws, X_target) for name in of_law}
+    targets = functools.cache(lambda: _targets(pool, X_target, rng))  # the same rows for all that ask
+    forms = {name: _closed_form(scores[name].of_law, draws, targets) for name in of_law}
     for name in [name for name, form in forms.items() if form is None]:
         check_task(model, name, scores[name])
     others = {name: score for name, score in scores.items() if forms.get(name) is None}
-    ready = ready_scores(others, learner, sources_of(pool, learner, draws, X_target))
+    ready = ready_scores(others, learner, sources_of(learner, draws, targets))
     by_law: list[Group] = [(form, {name: lambda found, chunk: found[0]}) for name, form in forms.items() if form]
     return [*by_law, (draws, ready)] if ready else by_law
 
 
-def _closed_form(name: str, of_law: Callable[..., Any], pool: Pool, draws: Any, X_target: Any) -> PoolDraws | None:
+def _closed_form(of_law: Callable[..., Any], draws: Any, targets: Callable[[], Any]) -> PoolDraws | None:
     """The score by the law that draws come from, in the place of draws: one number a row; None where there is none."""
     features, law = linear_part(draws.predict) or (None, None)
     covariance = None if law is None else law.covariance()
     if features is None or covariance is None:
         return None
-    function = Composed(features, after=of_law(law, covariance, _of_targets(name, pool, features, X_target)))
+    function = Composed(features, after=of_law(law, covariance, _at_targets(features, targets())))
     predict = InEqualBlocks(function)
     return replace(draws, predict=predict, shape=(1, 1), batch_size=predict.batch_size)
 
@@ -201,10 +205,10 @@ def _of_learner(score: Score, learner: Any, draws: Any, chunk: Any) -> Any:
     return score(learner, chunk)
 
 
-def sources_of(pool: Pool, learner: Any, draws: Any, X_target: Any) -> dict[str, Source]:
+def sources_of(learner: Any, draws: Any, targets: Callable[[], Any]) -> dict[str, Source]:
     """Where scores of predictions find what they ask for."""
     return {
-        "target_draws": lambda name: _for_all_rows(_of_targets(name, pool, draws.predict, X_target)),
+        "target_draws": lambda name: _for_all_rows(_at_targets(draws.predict, targets())),
         "noise_variance": lambda name: _for_all_rows(posteriors.noise_variance(model_of(learner))),
     }
 
@@ -213,14 +217,29 @@ def _for_all_rows(found: Any) -> Callable[[Any], Any]:
     return lambda chunk: found
 
 
-def _of_targets(name: str, pool: Pool, predict: Callable[[Any], Any], X_target: Any) -> Any:
+def _targets(pool: Pool, X_target: Any, rng: np.random.Generator) -> Any:
+    """The rows that predictions matter for: those given, or some of the candidates."""
     if X_target is None:
-        raise ValueError(f"`X_target` must be given for score={name!r}, which asks for draws at the rows that matter.")
-    targets = Pool(containers.in_columns_of(pool.X, containers.prepare_pool(X_target, "X_target"), "X_target"))
-    if len(targets) == 0:
+        return _some_candidates(pool, rng)
+    targets = containers.in_columns_of(pool.X, containers.prepare_pool(X_target, "X_target"), "X_target")
+    n_targets = containers.count_rows(targets)
+    if n_targets == 0:
         raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
+    return containers.take_rows(targets, np.arange(n_targets))
+
+
+def _some_candidates(pool: Pool, rng: np.random.Generator) -> Any:
+    if containers.is_read_once(pool.X):
+        raise ValueError(
+            "`X_target` must be given where the pool can be read once: the targets would be rows of it, which are read "
+            "before the others. Give `X_target`, or `skactive.blocks` a function that begins anew."
+        )
+    return pool.take(np.sort(rng.choice(len(pool), min(len(pool), _MOST_TARGETS), replace=False)))
+
+
+def _at_targets(predict: Callable[[Any], Any], targets: Any) -> Any:
     with failure_explained("Drawing predictions for `X_target`"):
-        return predict(targets.take(np.arange(len(targets))))
+        return predict(targets)
 
 
 # --- names and signatures ---------------------------------------------------------------------------

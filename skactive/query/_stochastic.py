@@ -234,7 +234,9 @@ class StochasticBatchQuery(ScoringQuery):
         estimator: it is fitted to the training data, and its draws are used.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
-        once: some hundred, chosen at random, stand for many. Of linear models "epig" needs no draws: see `scores.epig`.
+        once: some hundred, chosen at random, stand for many. By default a thousand candidates, or all if there are
+        fewer, chosen by ``random_state``: where a pool is scored in parts, give the same rows for all of them. Of
+        linear models "epig" needs no draws: see `scores.epig`.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, with their draws and
         with what the steps of a Pipeline make of them, as seen by the first row; of texts and objects 2,048 at most.

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from .._utils import html
 from .._utils.types import Side
@@ -437,13 +437,13 @@ def _quantile(mean: float, variance: float, probability: float) -> float:
         return max(mean, 0.0)
     if probability <= 0:
         return 0.0
-    return float(stats.gamma.ppf(probability, mean**2 / variance, scale=variance / mean))
+    return float(special.gammaincinv(mean**2 / variance, probability) * variance / mean)
 
 
 def _tail(x: float, mean: float, variance: float) -> float:
     if mean <= 0 or variance <= 0:
         return float(x < mean)
-    return float(stats.gamma.sf(x, mean**2 / variance, scale=variance / mean))
+    return float(special.gammaincc(mean**2 / variance, x * mean / variance))
 
 
 def at_every_look(level: float, n_looks: int) -> float:

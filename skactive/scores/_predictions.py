@@ -106,8 +106,8 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     draws
         As for `bald`, as are returned values.
     target_draws : ndarray or torch.Tensor of shape (n_draws, n_targets, n_classes)
-        The same functions at the points whose predictions matter. A query draws them at ``X_target``. Time is
-        proportional to n_points n_targets n_classes²; some hundred targets are enough.
+        The same functions at the points whose predictions matter. A query draws them at ``X_target``, by default at
+        a thousand rows of the pool. Time is proportional to n_points n_targets n_classes²; some hundred are enough.
     target_weights : array-like of shape (n_targets,), optional
         How much each target matters, for example its probability; not negative. All the same by default.
 

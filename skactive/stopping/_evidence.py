@@ -388,7 +388,7 @@ class Known:
     low: float = np.nan
     guess: float = np.nan  # accuracy of naming always the commonest class
     ends: tuple[float, float] = (np.nan, np.nan)  # of its interval; NaN where it is that of the labels taught
-    commonest: Any = None
+    commonest: Any = None  # to be told
 
     @classmethod
     def of(cls, risk: RiskEstimate | None, test: ActiveTester | None, model: Any, now: Snapshot) -> Known | None:

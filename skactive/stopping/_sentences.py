@@ -90,7 +90,7 @@ def _on_trust(report: Any) -> str:
 def _on_guess(report: Any) -> str:
     """How good it is to name always the commonest class, and why nobody should stop with this model."""
     known, trust, parts = report.known, report.trust, []
-    if known is not None and not np.isnan(known.guess):
+    if known is not None and known.commonest is not None:
         of_what = " of the labels taught"
         if not np.isnan(known.ends[0]):
             of_what = " ({} to {})".format(*(_percent(min(max(end, 0.0), 1.0)) for end in known.ends))
@@ -100,7 +100,7 @@ def _on_guess(report: Any) -> str:
     if report.doubt == "unknown":
         return " ".join([*parts, "Its accuracy is not known yet: label more rows."])
     if report.doubt == "no better":
-        parts.append("The model is no better than that.")
+        parts.append("The model is no better than naming always the commonest class.")
     else:
         parts.append(
             f"It is not known to be better than always naming {str(report.commonest)!r}: before training on the last "

@@ -103,11 +103,10 @@ def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(models):
 
 @pytest.mark.arithmetic
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("score", ["mu_pi"])
-def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, score, models):
+def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, models):
     # Draws of a process are equal to rounding, which may order twins.
     pool = POOL if model == "process" else np.concatenate([POOL, POOL[:100]])
-    parameters = {"score": score, "sampler": "softrank", "beta": 4.0, "propensity": LogisticRegression()}
+    parameters = {"score": "mu_pi", "sampler": "softrank", "beta": 4.0, "propensity": LogisticRegression()}
     batches = [query(chunk_size=size, **parameters).select(models[model], pool, 40) for size in (17, None)]
     np.testing.assert_array_equal(*batches)
 

@@ -1,6 +1,7 @@
 """StochasticBatchQuery: the same batch however the pool is held and cut, and nothing changed on the way."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from modAL.uncertainty import classifier_entropy
@@ -10,12 +11,14 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from small_models import Echo
 
 from skactive import (
     ACSFWQuery,
     BatchBALDQuery,
     MCDropoutClassifier,
     StochasticBatchQuery,
+    blocks,
     sample_posterior,
     samplers,
     scores,
@@ -94,8 +97,33 @@ def test_a_score_of_the_users_own_sees_the_draws_and_the_targets():
 
     query(score=score, X_target=X[:9], chunk_size=250).select(FOREST, POOL, 3)
     assert shapes == [(250, (10, 9, 10)), (250, (10, 9, 10)), (100, (10, 9, 10))]
-    with pytest.raises(ValueError, match="`X_target`"):
-        query(score=score).select(FOREST, POOL, 3)
+    shapes.clear()
+    query(score=score).select(FOREST, POOL, 3, candidates=np.arange(200))
+    assert shapes == [(200, (10, 200, 10))]  # all candidates, if they are fewer than a thousand
+
+
+def test_without_targets_a_thousand_candidates_are_drawn_uniformly_whatever_holds_and_cuts_the_pool():
+    pool, candidates, seen = np.linspace(0, 1, 3000)[:, np.newaxis], np.arange(500, 3000), []
+
+    def score(draws, *, target_draws):
+        seen.append(np.asarray(target_draws)[0, :, 1])
+        return np.asarray(draws)[0, :, 1]
+
+    for seed, size, held in [
+        (0, None, pool),
+        (0, 100, pd.DataFrame(pool)),
+        (0, 999, blocks(lambda: np.array_split(pool, 7))),
+        (1, None, pool),
+    ]:
+        select = query(score=score, chunk_size=size, random_state=seed).select
+        select(Echo().fit(pool), held, 3, candidates=candidates)
+    drawn, other = seen[0], seen.pop()
+    assert all(np.array_equal(targets, drawn) for targets in seen)
+    assert not np.array_equal(other, drawn)
+    assert len(np.unique(drawn)) == 1000
+    assert np.isin(drawn, pool[candidates]).all()
+    error = (1000 * 0.25 * 1500 / 2499) ** 0.5  # of how many are in the first half, without replacement
+    assert abs((drawn < np.median(pool[candidates])).sum() - 500) < 5 * error
 
 
 def test_a_bad_score_is_named_with_its_row_in_the_pool():

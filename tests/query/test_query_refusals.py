@@ -113,8 +113,8 @@ def test_epsilon_needs_a_sampler_of_known_law(forest):
 
 
 def test_targets_are_rows_of_the_columns_of_the_pool(forest):
-    with pytest.raises(ValueError, match=r"`X_target` must be given for score='epig'"):
-        make("epig").select(forest, X_POOL, 2)
+    with pytest.raises(ValueError, match=r"`X_target` must be given where the pool can be read once"):
+        make("epig").select(forest, blocks(iter([X_POOL])), 2)
     for X_target in (X_POOL[:, :3], X_POOL[:0]):
         with pytest.raises(ValueError, match=r"`X_target` must (have the columns of `X_pool`, 4. Got 3|hold one row)"):
             make("epig", X_target=X_target).select(forest, X_POOL, 2)

@@ -51,41 +51,35 @@ def chain(model, X, y, sizes, pool=POOL, **options):
     return found
 
 
-class Draws:
-    """A classifier whose draws, and so predictions, are given row by row; X holds positions."""
+class Given:
+    """A classifier whose probabilities are given row by row; X holds positions."""
 
     _estimator_type = "classifier"
 
-    def __init__(self, draws):
-        self.draws = np.asarray(draws, dtype=float)  # (n_draws, n_points, n_classes)
-        self.classes_ = np.arange(self.draws.shape[2])
+    def __init__(self, p):
+        self.p, self.classes_ = p, np.arange(p.shape[1])  # (n_points, n_classes)
 
     def __sklearn_is_fitted__(self):
         return True
 
     def predict_proba(self, X):
-        return self.draws.mean(axis=0)[np.asarray(X)[:, 0].astype(int)]
+        return self.p[np.asarray(X)[:, 0].astype(int)]
 
     def predict(self, X):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    def sample_posterior(self, n_draws, rng):
-        return lambda X: self.draws[:, np.asarray(X)[:, 0].astype(int)]
 
-
-def of_draws(draws, previous=None, n_labels=10, n_bought=0, **options):
-    """On given draws; n_labels since the previous report, of which some are rows of the pool, its first ones."""
-    rows = np.arange(np.shape(draws)[1])[:, None]
+def of_given(p, previous=None, n_labels=200, n_bought=0):
+    """On given probabilities; n_labels since the previous report, of which some are the first rows of the pool."""
+    rows = np.arange(len(p))[:, None]
     n = n_labels + (0 if previous is None else previous.labels[-1])
-    given = {
-        "X_training": np.concatenate([rows[:n_bought], np.full((n - n_bought, 1), -1)]),
-        "y_training": np.arange(n),
-    }
-    return StoppingReport.from_learner(Draws(draws), rows[n_bought:], previous, random_state=0, **given, **options)
+    taught = np.concatenate([rows[:n_bought], np.full((n - n_bought, 1), -1)])
+    given = {"X_training": taught, "y_training": np.arange(n), "random_state": 0}
+    return StoppingReport.from_learner(Given(p), rows[n_bought:], previous, **given)
 
 
-def random_draws(seed, n_draws=8, n_points=200, n_classes=3):
-    return np.random.default_rng(seed).dirichlet(np.ones(n_classes), (n_draws, n_points))
+def random_p(seed):
+    return np.random.default_rng(seed).dirichlet(np.ones(3), (8, 200)).mean(axis=0)  # none near the corners
 
 
 # ---------------------------------------------------------------------------------------------------------------- gains
@@ -93,15 +87,15 @@ def random_draws(seed, n_draws=8, n_points=200, n_classes=3):
 
 @pytest.mark.parametrize("n_bought", [0, 199])
 def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
-    first, later, judge = (Draws(random_draws(seed)) for seed in range(3))
+    first, later, judge = (random_p(seed) for seed in range(3))
     gain = changed = 0.0
     for row in range(n_bought, 200):
-        old, new, known = (model.draws[:, row].mean(axis=0) for model in (first, later, judge))
+        old, new, known = (p[row] for p in (first, later, judge))
         gain += (known[new.argmax()] - known[old.argmax()]) / (200 - n_bought)
         changed += (new.argmax() != known.argmax()) / (200 - n_bought)
-    second = of_draws(later.draws, of_draws(first.draws), n_labels=200)
+    second = of_given(later, of_given(first, n_labels=10))
     assert second.gains == ()  # nobody has judged them
-    found = of_draws(judge.draws, second, n_labels=200, n_bought=n_bought)
+    found = of_given(judge, second, n_bought=n_bought)
     assert found.gains == pytest.approx((found.trust.slope * gain,), rel=1e-12)
     assert found.recent == pytest.approx(found.gains[0], rel=1e-12)
     assert found.changed == pytest.approx(changed, rel=1e-12)
@@ -109,8 +103,7 @@ def test_gain_and_changed_equal_their_definitions_row_by_row(n_bought):
 
 
 def test_where_no_row_is_left_to_compare_the_gain_is_unknown_and_not_nothing():
-    before, now = Draws(random_draws(0)), Draws(random_draws(1))
-    found = of_draws(now.draws, of_draws(before.draws), n_labels=200, n_bought=200)
+    found = of_given(random_p(1), of_given(random_p(0), n_labels=10), n_bought=200)
     assert (found.n_rows, found.n_pool) == (0, 0)
     assert np.isnan([*found.gains, found.recent, found.changed, found.rate]).all()
     assert found.verdict == "stop"  # as the pool is empty
@@ -153,8 +146,8 @@ def sequence(gains, n_labels=10, **options):
         n = n_labels if found is None else n_labels + found.labels[-1]
         taught = np.concatenate([np.arange(1000, 1000 + (n + 1) // 2), np.arange(1200, 1200 + n // 2)])[:, None]
         given = {"X_training": taught, "y_training": labels[taught[:, 0]], "random_state": 0}
-        sure = np.tile(np.eye(3)[labels], (4, 1, 1))
-        found = StoppingReport.from_learner(Draws(sure), np.arange(1000)[:, None], found, **given, **options)
+        model = Given(np.eye(3)[labels])
+        found = StoppingReport.from_learner(model, np.arange(1000)[:, None], found, **given, **options)
     return found
 
 
@@ -251,23 +244,14 @@ def test_of_a_pool_that_was_looked_at_in_part_there_is_an_interval_and_as_a_whol
 # ---------------------------------------------------------------------------------------------- learners and containers
 
 
-IMAGES = 16 * X[:400]  # whole numbers, which all types have
-
-
-def report_of_a_loop(first, pool, teach=lambda rows: rows):
-    """A report on 50 first rows and 200 bought, where 150 of the pool are left."""
-    query = StochasticBatchQuery("entropy", random_state=0)
-    learner = ActiveLearner(RandomForestClassifier(5, random_state=0), query, first, Y[:50])
+def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refused():
+    pool, query = X[50:400], StochasticBatchQuery("entropy", random_state=0)
+    learner = ActiveLearner(RandomForestClassifier(5, random_state=0), query, X[:50], Y[:50])
     before = StoppingReport.from_learner(learner, pool, random_state=0)
     rows, batch = learner.query(pool, n_instances=200)
-    learner.teach(teach(batch), Y[50:400][rows])
-    left = np.delete(np.arange(350), rows)
-    return StoppingReport.from_learner(learner, pool[left], before, random_state=0)
-
-
-def test_rows_that_were_taught_with_other_values_than_those_of_the_pool_are_refused():
+    learner.teach(batch / 16, Y[50:400][rows])
     with pytest.raises(ValueError, match=r"`X_training` must hold .* Got none of the 350 rows .* though 200 have left"):
-        report_of_a_loop(IMAGES[:50], IMAGES[50:], teach=lambda rows: rows / 16)
+        StoppingReport.from_learner(learner, np.delete(pool, rows, axis=0), before, random_state=0)
 
 
 def test_a_large_pool_is_looked_at_in_part_each_time_in_the_one_that_was_given():
@@ -397,7 +381,7 @@ BETTER = Known(True, value=0.9, low=0.85, guess=0.8, commonest="no")
         (
             {"known": ONLY_NO},
             "cannot be told",
-            "'no' is right in 90 % (80 % to 95 %). The model is no better than that.",
+            "'no' is right in 90 % (80 % to 95 %). The model is no better than naming",
         ),
         ({"known": ONLY_NO, "scoring": "balanced_accuracy"}, "stop", "Always naming 'no' is right in 90 %"),
         ({"trust": Trust(1.0, 0.0, 1.0, 30, 0.9, 0.5, 0.55)}, "cannot be told", "right in 50 % of them, that in 55 %."),
