@@ -402,7 +402,7 @@ class Ledger:
     asked: dict[int, int] = field(default_factory=dict)  # the last batch of each row
     order: dict[int, None] = field(default_factory=dict)  # rows in the order of their first label
     withdrawn: dict[int, dict[str | None, Vote]] = field(default_factory=dict)
-    """Votes of rows that nobody asked for since, with a label None under None for a skip."""
+    """Votes that were taken back, under None for a skip; ``...`` replaces a label once the row is asked for again."""
 
     def take(self, content: bytes) -> None:
         """Add a record."""
@@ -460,8 +460,8 @@ class Ledger:
         self._happened(Group("ask", time, "", rows, (), log_proba, len(self.batches)))
         self.out.update(rows)
         self.asked.update(dict.fromkeys(rows, len(self.batches)))
-        for row in rows:
-            self.withdrawn.pop(row, None)
+        for row in self.withdrawn.keys() & set(rows):
+            self.withdrawn[row] = {name: (*vote[:2], ...) for name, vote in self.withdrawn[row].items()}
 
     def _take_tell(
         self, time: str, annotator: str, rows: list[int], labels: list[Any], whens: Sequence[float | None] = ()

@@ -221,13 +221,16 @@ def change(options: argparse.Namespace) -> str:
     """Change what labels are, which are allowed, or the model."""
     if options.open and options.close:
         raise CampaignError("`open` and `close` are two ways: take one.")
+    renamed = dict(options.rename or ())
+    if len(renamed) < len(options.rename or ()):
+        raise CampaignError("`rename` must name each label once.")
     campaign = Campaign.open(options.campaign)
     closed = options.close if options.open or options.close else None
     campaign.set(
         task=options.task or "auto",
         closed=closed,
         add=options.add_label or (),
-        rename=dict(options.rename or ()),
+        rename=renamed,
         model=options.model,
     )
     status, labels = _counted(campaign), campaign._settings["labels"]

@@ -670,6 +670,19 @@ def started_again(path):
     return campaign
 
 
+def test_numbers_that_are_classes_can_be_renamed_to_words_and_old_files_still_hold(tmp_path):
+    campaign = started(tmp_path)
+    old = {id: i % 3 for i, id in enumerate(campaign.ask(12).index)}
+    campaign.tell(old)
+    for bad in ({0: "no", "0": "nein"}, {"5": "no"}):
+        with pytest.raises(CampaignError, match="must name labels of 0, 1, 2, each once"):
+            campaign.set(rename=bad)
+    campaign.set(rename={"0": "no", 1: "yes"}, closed=True)
+    assert (campaign.kind, counts(campaign).by_label) == ("classes", {"no": 4, "yes": 4, "2": 4})
+    assert campaign.tell(old).n_same == campaign.tell({id: str(label) for id, label in old.items()}).n_same == 12
+    assert opened(tmp_path, table()).ask(1)["guess"].isin(["no", "yes", "2"]).all()
+
+
 def test_what_labels_are_can_be_changed_there_and_back(tmp_path):
     campaign = started(tmp_path)
     with warnings.catch_warnings():

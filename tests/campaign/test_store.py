@@ -368,6 +368,7 @@ def test_a_withdrawn_label_comes_back_when_its_row_was_asked_for_again_or_on_a_w
     every_week = dict.fromkeys(ids, "a")
     campaign.tell(every_week, annotator="ann")
     campaign.withdraw(ids[:2])
+    campaign.set(rename={"a": "A"})
     said = str(campaign.tell(every_week, annotator="ann"))
     assert said == "0 new labels, 2 known already, 2 left out, as withdrawn or replaced since."
     assert counts(campaign).n_labels == 12
@@ -399,6 +400,8 @@ def test_withdrawn_answers_of_an_export_come_back_when_they_are_given_anew(tmp_p
     campaign._take(export)
     campaign.withdraw([label, skip])
     assert campaign._take(export).n_left_out == 2
+    assert {label, skip} <= {*campaign.ask(N - 10).index}
+    assert campaign._take(export).n_left_out == 2  # asked for again, and the answers are those of before
     assert counts(campaign).n_skipped == 0
     assert campaign._take([Answer(label, "a", "ann", when=1001.5)]).n_labels == 1
     assert campaign._take([export[1]], unasked=True).n_skipped == 1
