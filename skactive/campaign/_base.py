@@ -27,9 +27,10 @@ from ._accuracy import Accuracy, accuracy_of
 from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, typical_rows
 from ._labels import Answer, Told, Vocabulary, alike_in, events_of, in_kind, kind_of, late_labels, told_of_kind
+from ._ledger import RULES, Event, Rows, State
 from ._picks import picks_of
 from ._status import report_on
-from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
+from ._store import CampaignError, Overtaken, Store, shown
 from ._table import Match, Table, check_by_row, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}

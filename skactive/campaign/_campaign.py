@@ -17,9 +17,10 @@ from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
 from ._columns import described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
+from ._ledger import Rows
 from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
-from ._store import CampaignError, Rows, Store
+from ._store import CampaignError, Store
 from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
 
 ONE_IN_TEN = 0.1  # picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from ._columns import Reading, read, spelling_of
-from ._store import CampaignError, Event, Ledger, State, cut, shown
+from ._ledger import Event, Ledger, State
+from ._store import CampaignError, cut, shown
 
 EXACT = 2.0**53  # up to here a float holds every whole number
 MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones, or most of so many differ

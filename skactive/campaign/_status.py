@@ -19,8 +19,9 @@ from ..stopping import StoppingReport
 from ..stopping._evidence import Known, scoring_for
 from ._accuracy import Accuracy
 from ._labels import doubt_of_classes
+from ._ledger import BatchRecord, Event, State
 from ._models import has_enough
-from ._store import BatchRecord, Event, State, cut
+from ._store import cut
 
 MOST_REPORTS = 8  # each is a fit; a verdict depends on the last ``patience`` labels, usually the last batch or two
 MOST_ROWS = 20_000  # without a label, that predictions are compared on; a report draws some of these

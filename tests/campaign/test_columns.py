@@ -7,7 +7,8 @@ import pytest
 from skactive import Campaign
 from skactive.campaign import CampaignError
 from skactive.campaign._columns import check_readings, described, read, readings_of
-from skactive.campaign._store import Event, Overtaken
+from skactive.campaign._ledger import Event
+from skactive.campaign._store import Overtaken
 
 TENTHS = [f"{v:.1f}" for v in np.arange(13.1, 23.1, 0.1)]
 COMMAS, GERMAN, DAYS = ["13,20", "12,9", "980"] * 20, ["980", "12.500", "1.028"] * 20, ["05.01.2024", "31.12.2023"] * 20
