@@ -28,8 +28,9 @@ from ..campaign._status import for_a_campaign
 from ..campaign._store import shown
 from ..campaign._table import RESERVED_IDS, files_of, row_hashes
 from ..query import Limits, StochasticBatchQuery
+from ._cells import EXACT, OPEN, Choices, Dialect
 from ._files import FileError, atomic_write, check_target
-from ._tables import EXACT, OPEN, Choices, Dialect, packed, place, read_table, without_doubles, write_table
+from ._tables import packed, place, read_table, without_doubles, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
 LEADING_ZEROS = re.compile("^0+(?=[0-9]+$)")

@@ -25,8 +25,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skactive.cli import _files, main
+from skactive.cli._cells import OPEN, Choices, Dialect
 from skactive.cli._files import FileError, atomic_write
-from skactive.cli._tables import DELIMITERS, OPEN, Choices, Dialect, read_table, write_table
+from skactive.cli._tables import DELIMITERS, read_table, write_table
 
 TYPED = [".jsonl", ".parquet", ".xlsx"]
 
