@@ -67,6 +67,7 @@ class File:
     notes: list[str] = field(default_factory=list)
     rows: Sequence[int] = ()  # their numbers in a spreadsheet
     above: Sequence[dict[Any, Any]] = ()
+    formats: dict[str, str] = field(default_factory=dict)  # in which a workbook shows all numbers or dates of a column
 
     def found(self, **parts: Any) -> None:
         self.dialect = replace(self.dialect, **parts)
@@ -74,14 +75,14 @@ class File:
     def header_in(self, rows: Sequence[Sequence[Any]]) -> Header:
         """The first row with the names that it must have, else the first with any."""
         filled = [i for i, row in enumerate(rows, 1) if any(cell not in (None, "") for cell in row)]
-        named = [i for i in filled if self.names and self.names.issubset(rows[i - 1])]
+        named = [i for i in filled if self.names and self.names.issubset(map(str, rows[i - 1]))]
         first = (named or filled or [i for i, row in enumerate(rows, 1) if row] or [1])[0]
         above = [dict(zip(rows[first - 1], rows[i - 1], strict=False)) for i in filled if i < first]
         return Header(first, bool(named), above)
 
     def begins_at(self, header: Header) -> None:
         self.above = header.above
-        if header.above and self.like == OPEN:  # said once, at the start of a campaign
+        if header.above:
             self.notes.append(f"its header is row {header.row}: what stands above is left out.")
 
 

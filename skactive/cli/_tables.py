@@ -54,7 +54,7 @@ def read_table(
     decimal mark only if the separator is, too. Rows of several files follow each other; all must have the same columns.
     The index has the numbers of rows in a spreadsheet. ``attrs["notes"]`` has sentences that a user should know, such
     as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["above"]`` what is
-    above headers, ``attrs["files"]`` how many rows each file has.
+    above headers, ``attrs["files"]`` how many rows each file has, ``attrs["formats"]`` how a workbook shows columns.
     """
     tables, notes, files = [], [], []
     for path in paths:
@@ -71,7 +71,7 @@ def read_table(
         frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
     frame.index = pd.Index(np.concatenate([np.asarray(file.rows, dtype=np.int64) for file in files]))
     frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
-    frame.attrs["above"] = [row for file in files for row in file.above]
+    frame.attrs |= {"above": [row for file in files for row in file.above], "formats": files[0].formats}
     frame.attrs["files"] = [(str(path), len(one)) for path, one in zip(paths, tables, strict=True)]
     return frame
 
@@ -96,10 +96,10 @@ def _told_of(path: str, done: str) -> Iterator[None]:
         raise FileError(f"{path} cannot be {done}: {' '.join(str(said).split())}") from error
 
 
-def _format_of(path: str) -> tuple[Callable[..., Any], Callable[..., bytes]]:
+def _format_of(path: str, *others: str) -> tuple[Callable[..., Any], Callable[..., bytes]]:
     suffix = os.path.splitext(str(path).lower().removesuffix(".gz"))[1]
     if suffix not in FORMATS or (_is_packed(path) and suffix in (".parquet", ".xlsx")):
-        known = ", ".join(FORMATS)
+        known = ", ".join([*FORMATS, *others])
         raise FileError(f"{path}: a table is told by its suffix, one of {known}; .gz may follow those of text.")
     return FORMATS[suffix]
 
@@ -395,14 +395,14 @@ def write_table(
         temporary.write_bytes(content)
 
 
-def packed(frame: pd.DataFrame, path: str, dialect: Dialect, choices: Choices | None = None) -> bytes:
-    """The content of the file."""
-    _, write = _format_of(path)
+def packed(frame: pd.DataFrame, path: str, dialect: Dialect, choices: Choices | None = None, *others: str) -> bytes:
+    """The content of the file; ``others`` are suffixes that this command takes as well."""
+    _, write = _format_of(path, *others)
     with _told_of(path, "written"):
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         if len({*frame.columns} - {""}) < frame.shape[1]:
             raise ValueError("columns must have names that differ.")
-        frame.attrs = {}  # what was found of another file
+        frame.attrs = {"formats": frame.attrs.get("formats", {})}  # nothing else of what was found of another file
         content = write(frame, dialect, choices)
         return gzip.compress(content, mtime=0) if _is_packed(path) else content  # no time: equal tables, equal files
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import io
 import itertools
@@ -44,6 +45,9 @@ def read_workbook(content: bytes, file: File) -> Any:
     for head, *below in itertools.zip_longest(*cells):  # column by column
         names.append(str(_of_cell(head, True) or ""))
         columns.append([_of_cell(cell, names[-1] in file.text) for cell in below])
+        numbers = [cell for cell in below if cell and isinstance(cell.value, float | int | datetime.date)]
+        if len(formats := {cell.number_format for cell in numbers}) == 1:
+            file.formats[names[-1]] = formats.pop()
     return table_of(names, columns, file)
 
 
@@ -96,7 +100,10 @@ def write_workbook(frame: pd.DataFrame, _: Dialect, choices: Choices | None) -> 
         raise ValueError(f"a sheet holds {SHEET_ROWS - 1} rows, and there are {len(frame)}. Write .csv.")
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("table")
-    cells = [[_as_cell(sheet, value) for value in (name, *plain_values(frame[name]))] for name in frame]
+    cells = [
+        [_as_cell(sheet, value, frame.attrs["formats"].get(name)) for value in (name, *plain_values(frame[name]))]
+        for name in frame
+    ]
     sheet.freeze_panes = "A2"
     for number, column in enumerate(cells, 1):
         width = max(len(str(cell.value or "")) for cell in column)
@@ -129,7 +136,7 @@ def _offer(book: Any, sheet: Any, number: int, column: list[Any], choices: Choic
         listed.append(row)
 
 
-def _as_cell(sheet: Any, value: Any) -> Any:
+def _as_cell(sheet: Any, value: Any, shown_as: str | None = None) -> Any:
     import openpyxl
 
     made = openpyxl.cell.WriteOnlyCell(sheet)
@@ -147,4 +154,6 @@ def _as_cell(sheet: Any, value: Any) -> Any:
         made.value, made.data_type = str(value), "n"  # with all digits; as a number it would be cut to 16
     else:
         made.value = None if value == "" else value
+    if shown_as and made.data_type in "nd":
+        made.number_format = shown_as
     return made
