@@ -93,6 +93,7 @@ class Group(NamedTuple):
     batch: int | None = None
 
 
+DAY = 86_400.0  # seconds by which clocks may differ, time zones and all
 Vote = tuple[float, int, Any]
 
 
@@ -111,7 +112,8 @@ class Ledger:
     batches: list[BatchRecord] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     seen: int = 0  # number of the last event
-    now: float = -math.inf  # seconds since 1970; clocks that go back do not count
+    times: list[float] = field(default_factory=list)  # of records, in seconds since 1970
+    now: float = -math.inf  # the latest of them, without those of clocks that were ahead
     votes: dict[str, dict[int, Vote]] = field(default_factory=lambda: {"": {}})
     """The last label of each annotator, by row, with when it was given, and the number of its event."""
     counts: Counter[Any] = field(default_factory=Counter)  # how many votes there are for each label
@@ -127,8 +129,20 @@ class Ledger:
         kind, time, facts = json.loads(content.decode("ascii"), parse_float=_finite, parse_constant=_finite)
         moment = datetime.fromisoformat(time)
         _require(moment.isoformat(timespec="seconds") == time, "times are in seconds")
-        self.now = max(self.now, moment.timestamp())
+        self._look_at_clock(moment.timestamp())
         getattr(self, f"_take_{kind}")(time, *facts)
+
+    def _look_at_clock(self, time: float) -> None:
+        """Clocks that go back do not count, unless most records say that one was ahead by days: no label is from then.
+
+        So a machine whose clock is far behind changes nothing, and one that was ahead once is found out by the next.
+        """
+        self.times.append(time)
+        self.now = max(self.now, time)
+        if self.now > time + DAY and 2 * sum(other > time + DAY for other in self.times) < len(self.times):
+            self.now = time
+            for votes in (*self.votes.values(), *self.withdrawn.values()):
+                votes |= {key: (min(when, time), *rest) for key, (when, *rest) in votes.items()}
 
     def rows(self) -> Rows:
         ids = self.ids[0].append(self.ids[1:])

@@ -1,5 +1,6 @@
 """The file of a campaign: whole after a kill, one truth for many processes, refused if it is not ours."""
 
+import datetime
 import itertools
 import json
 import multiprocessing
@@ -22,6 +23,7 @@ from skactive import Campaign
 from skactive._utils.sqlite import checksum
 from skactive.campaign import CampaignError, CampaignFileError
 from skactive.campaign._labels import Answer
+from skactive.campaign._ledger import Ledger
 from skactive.campaign._store import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -391,6 +393,23 @@ def test_the_latest_label_is_the_one_that_was_given_last_whatever_the_order_of_f
     campaign._take([Answer(id, "b", "a clock ahead", when=now + 1e9)])
     campaign.tell({id: "a"}, annotator="by hand")
     assert campaign.to_frame().loc[id, "y"] == "a"  # told now
+
+
+def test_a_clock_that_was_ahead_once_counts_no_more_and_one_that_is_behind_changes_nothing():
+    ledger = Ledger()
+    ids = ["rows", [["a", "b", "c"], "00" * 24, [None] * 3]]
+    records = [("2026", *ids), ("2026", "tell", ["", [0], ["x"]]), ("2136", "tell", ["", [1], ["x"]])]
+    for year, now, kind, content in (
+        *((year, year, *record) for year, *record in records),
+        ("2027", "2027", "tell", ["", [2], ["x"]]),
+        ("1970", "2027", "tell", ["", [0], ["y"]]),
+        ("2028", "2028", "tell", ["", [0], ["z"], [1.7e9]]),
+    ):
+        ledger.take(json.dumps([kind, f"{year}-06-01T00:00:00+00:00", content]).encode())
+        assert datetime.datetime.fromtimestamp(ledger.now, datetime.UTC).year == int(now)
+    assert ledger.votes_on(1) == {"": "x"}
+    whens = [ledger.votes[""][row][0] for row in (1, 2, 0)]
+    assert whens[0] == whens[1] > whens[2] == 1.7e9  # the label from the future is as old as the next record
 
 
 def test_withdrawn_answers_of_an_export_come_back_when_they_are_given_anew(tmp_path):
