@@ -353,14 +353,29 @@ def _write_lines(frame: pd.DataFrame, *_: Any) -> bytes:
 
 
 def _read_parquet(content: bytes, file: File) -> Any:
-    packed = parquet.ParquetFile(pa.BufferReader(content))
-    known = packed.metadata
-    check_size(8 * known.num_rows * known.num_columns, len(content), "Give it in Python, as a table in memory.")
+    texts = [one.name for one in parquet.read_schema(pa.BufferReader(content)) if _is_string(one.type)]
+    packed = parquet.ParquetFile(pa.BufferReader(content), read_dictionary=texts)  # different ones once, until measured
+    known, remedy = packed.metadata, "Give it in Python, as a table in memory."
+    n_bytes = sum(known.row_group(i).total_byte_size for i in range(known.num_row_groups))
+    check_size(max(n_bytes, 8 * known.num_rows * known.num_columns), len(content), remedy)
     table = packed.read()  # which takes no columns from names of folders
+    check_size(sum(map(_decoded_size, table.columns)), len(content), remedy)
     file.rows = range(1, len(table) + 1)
     pairs = zip(table.column_names, table.columns, strict=True)
     columns = [_parquet_column(name, column, name in file.text) for name, column in pairs]
     return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _is_string(kind: Any) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _decoded_size(column: Any) -> int:
+    """Bytes of a column, of one by a dictionary once its texts are repeated."""
+    if not (pa.types.is_dictionary(column.type) and _is_string(column.type.value_type)):
+        return column.nbytes
+    lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+    return sum(compute.sum(one.cast(pa.int64())).as_py() or 0 for one in lengths)
 
 
 def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
@@ -371,7 +386,7 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         remedy = "Leave it out, or make a column of each number of its lists"
         raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
-    if as_text and not (types.is_string(kind) or types.is_large_string(kind)):
+    if as_text and not _is_string(kind):
         return column_of(column.to_pylist(), True, name, [])
     if types.is_time(kind):
         return column.cast(pa.string())

@@ -356,7 +356,9 @@ def test_what_unpacks_to_more_than_the_limit_is_refused_before_it_is_in_memory(m
     with zipfile.ZipFile("a.xlsx", "a", zipfile.ZIP_DEFLATED) as book:
         book.writestr("xl/more.xml", b" " * 2**20)
     pyarrow.parquet.write_table(pyarrow.table({"id": pyarrow.array([0] * 2**18)}), "a.parquet")
-    for name, remedy in (("a.csv.gz", "Unpack it first"), ("a.xlsx", "Save it as .csv"), ("a.parquet", "in Python")):
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["x" * 1000] * 1049}), "b.parquet")  # one text, by a dictionary
+    ways = ("Unpack it first", "Save it as .csv", "in Python", "in Python")
+    for name, remedy in zip(("a.csv.gz", "a.xlsx", "a.parquet", "b.parquet"), ways, strict=True):
         refused("it unpacks to more than 1 MiB", read_table, name)
         refused(remedy, read_table, name)
     assert len(read_table("b.csv.gz")) == 2**18 - 2
