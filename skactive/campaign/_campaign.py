@@ -15,7 +15,7 @@ from .._utils.validation import check_parameters, each_warning_once
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
-from ._columns import described, readings_of
+from ._columns import check_lists, described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._ledger import Rows
 from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
@@ -160,6 +160,8 @@ class Campaign(CampaignBase):
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN, diversity=0.0) if query is None else query
         features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
         readings = readings_of(features, table.decimal)
+        if isinstance(model, str):
+            check_lists(features, readings)
         settings = {
             "target": target,
             "id": id,
@@ -425,7 +427,7 @@ class Campaign(CampaignBase):
         Returns
         -------
         DataFrame
-            Indexed by column: ``kind`` ("number", "date", "category", "text", "constant" or "empty"),
+            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "constant" or "empty"),
             ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
             something else, an ``example`` of these and the ``row``, by its id.
         """

@@ -115,7 +115,7 @@ def _with_categories(X: pd.DataFrame) -> pd.DataFrame:
 
 
 class Clean(TransformerMixin, BaseEstimator):
-    """Columns as they are read: numbers, dates or texts."""
+    """Columns as they are read: numbers, dates or texts, and a column for each place in lists."""
 
     def __init__(self, readings: dict[str, Reading]) -> None:
         self.readings = readings
@@ -126,7 +126,9 @@ class Clean(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame({name: read(X[name], reading) for name, reading in self.readings.items()}, index=X.index)
+        found = {name: read(X[name], reading) for name, reading in self.readings.items()}
+        parts = ({name: one} if isinstance(one, pd.Series) else dict(one.items()) for name, one in found.items())
+        return pd.DataFrame({name: column for part in parts for name, column in part.items()}, index=X.index)
 
 
 class Columns(TransformerMixin, BaseEstimator):

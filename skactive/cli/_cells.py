@@ -93,8 +93,6 @@ def table_of(names: list[str], columns: list[list[Any]], file: File) -> Any:
 
 def column_of(values: list[Any], as_text: bool, name: str, notes: list[str]) -> Any:
     """Python's own values as a column of Arrow: of one type if they have one, else text."""
-    if any(isinstance(value, dict | list) for value in values):
-        raise ValueError(f"column {name!r} is nested, and a cell must be one value. Flatten it.")
     values = [None if value != value else value for value in values]  # NaN
     if not as_text:
         for cells in (values, [None if value in GAPS else value for value in values]):
@@ -102,6 +100,8 @@ def column_of(values: list[Any], as_text: bool, name: str, notes: list[str]) -> 
                 return pa.array(cells)
         if {type(value) for value in values} <= {int, float, type(None)}:
             notes.append(TOO_LONG.format(name))
+    if any(isinstance(value, dict | list) for value in values):
+        raise ValueError(f"column {name!r} is nested, and a cell must be one value. Flatten it.")
     return pa.array([plain_text(value) for value in values], pa.string())
 
 

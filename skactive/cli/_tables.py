@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.csv
 from pyarrow import compute, parquet
 
-from ..campaign._columns import GAPS
+from ..campaign._columns import GAPS, read, readings_of
 from ._cells import OPEN, TOO_LONG, Choices, Dialect, File, Header, column_of, plain_text, plain_values, table_of
 from ._files import FileError, atomic_write, check_size, contents
 from ._workbooks import read_workbook, write_workbook
@@ -118,12 +118,26 @@ def _named(table: Any, notes: list[str]) -> Any:
         if name.startswith("__index_level_") or (not name and is_counter and len(column)):
             notes.append("the index that pandas wrote without a name was left out.")
         elif name:
-            kept[name] = column
+            kept |= _without_lists(name, column)
         elif column.null_count < len(column):
             raise ValueError(f"column {i + 1} has no name. Name it, or remove it.")
     if not kept:
         raise ValueError("the file has no column. It must begin with a header, the names of the columns.")
     return pa.table(kept)
+
+
+def _without_lists(name: str, column: Any) -> dict[str, Any]:
+    """A column, or one for each place in its lists of numbers."""
+    types, kind = pa.types, column.type
+    if not types.is_nested(kind):
+        return {name: column}
+    cells = column.to_pandas().rename(name)
+    reading = readings_of(cells.to_frame())[name]
+    numbers = read(cells, reading)
+    if reading.kind != "embedding" or (numbers.isna().all(axis=1) & cells.notna()).any():
+        remedy = "Leave it out, or make all lists of numbers, and of one length"
+        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
+    return {place: pa.chunked_array([pa.array(numbers[place], from_pandas=True)]) for place in numbers}
 
 
 def _series(column: Any) -> pd.Series:
@@ -383,9 +397,8 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
     types, kind = pa.types, column.type
     if types.is_dictionary(kind):
         return _parquet_column(name, column.cast(kind.value_type), as_text)
-    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        remedy = "Leave it out, or make a column of each number of its lists"
-        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. Leave it out.")
     if as_text and not _is_string(kind):
         return column_of(column.to_pylist(), True, name, [])
     if types.is_time(kind):
