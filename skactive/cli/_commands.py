@@ -20,22 +20,9 @@ from ..campaign._base import TASKS
 from ..campaign._columns import told_of_odd
 from ..campaign._status import for_a_campaign
 from ..query import StochasticBatchQuery
-from . import _batches as batches
-from ._batches import counted, has_suffix
+from . import _exchange as exchange
+from ._exchange import count, counted, error_context, has_suffix, in_words, opened, typed
 from ._files import FileError, atomic_write, check_target
-from ._pools import (
-    asked_for,
-    beside,
-    count,
-    dialect_of,
-    error_context,
-    in_words,
-    keep_inputs,
-    labelled_table,
-    opened,
-    table_of_files,
-    typed,
-)
 from ._tables import write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
@@ -46,9 +33,9 @@ OF_A_BATCH = ("n", "group_by", "max_per_group", "cost", "budget", "must")  # opt
 
 def start(options: argparse.Namespace) -> str:
     """Begin a campaign for a table in a file, or in several."""
-    keep_inputs(options.campaign, {"the table": options.pool})
+    exchange.keep_inputs(options.campaign, {"the table": options.pool})
     path = Path(options.campaign)
-    frame, kind = labelled_table(options.pool, options, TASKS[options.task] or None)
+    frame, kind = exchange.labelled_table(options.pool, options, TASKS[options.task] or None)
     if path.exists() and options.force:
         Campaign.open(path)  # only a campaign is overwritten
     with atomic_write(path, force=options.force) as new, error_context(in_words(options.pool), frame):
@@ -87,7 +74,7 @@ def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.
     same = {name: getattr(options, name) for name in ("target", "id", "model", "rule", "first", "groups", "weight")}
     task: Any = next(task for task, its_kind in TASKS.items() if its_kind == (kind or ""))
     campaign = Campaign.start(path, frame, query=query, task=task, labels=labels, random_state=options.seed, **same)
-    campaign._store.note({"pool": beside(path, options.pool), "dialect": asdict(frame.attrs["dialect"])})
+    campaign._store.note({"pool": exchange.beside(path, options.pool), "dialect": asdict(frame.attrs["dialect"])})
     return campaign.columns()
 
 
@@ -97,9 +84,9 @@ def ask(options: argparse.Namespace) -> str:
         raise CampaignError("`again` writes all rows that are out. Leave out `n`, `must` and other limits.")
     campaign = opened(options, verbose=_is_watched())
     output = None if options.output is None else Path(options.output)
-    batch = batches.out_again(campaign) if options.again else _asked(campaign, output, options)
+    batch = exchange.out_again(campaign) if options.again else _asked(campaign, output, options)
     if options.again and output is not None:
-        batches.write_batch(campaign, batch, output, options)
+        exchange.write_batch(campaign, batch, output, options)
     ids, status = batch.index.tolist(), counted(campaign)
     if output is None:
         listed = "\n".join(str(id) for id in ids)
@@ -107,7 +94,7 @@ def ask(options: argparse.Namespace) -> str:
         text = f"{listed}\n{what} out. Next: skactive tell {shlex.quote(options.campaign)} FILE"
     else:
         again = "once more the rows that are out" if options.again else f"{len(ids)} rows to label"
-        how = batches.how_to_fill(output, campaign, options.campaign)
+        how = exchange.how_to_fill(output, campaign, options.campaign)
         text = f"{output} holds {again}; {status.n_left:,} are left. {how}"
     return _answer(options, text, status, ids=ids, batch=batch.attrs.get("batch"))
 
@@ -115,12 +102,12 @@ def ask(options: argparse.Namespace) -> str:
 def _asked(campaign: Campaign, output: Path | None, options: argparse.Namespace) -> pd.DataFrame:
     """A batch; its rows are put back if they cannot be written."""
     if output is not None:  # what is wrong with any batch is told before there is one
-        for path in batches.contents_of(campaign, campaign._table().head(0), None, output):
+        for path in exchange.contents_of(campaign, campaign._table().head(0), None, output):
             check_target(path, options.force)
-    batch = campaign.ask(20 if options.n is None else options.n, limits=batches.limits_of(campaign, options))
+    batch = campaign.ask(20 if options.n is None else options.n, limits=exchange.limits_of(campaign, options))
     if output is not None:
         try:
-            batches.write_batch(campaign, batch, output, options)
+            exchange.write_batch(campaign, batch, output, options)
         except BaseException:  # Ctrl-C as well
             campaign.withdraw(batch.index.tolist())
             raise
@@ -131,14 +118,14 @@ def tell(options: argparse.Namespace) -> str:
     """Take the labels of a file."""
     campaign = Campaign.open(options.campaign)
     path = options.labels
-    frame = None if has_suffix(path, ".json") else batches.returned(campaign, options)
+    frame = None if has_suffix(path, ".json") else exchange.returned(campaign, options)
     with error_context(path, frame):
         if frame is None:
-            told = campaign._take(batches.of_label_studio(campaign, path, options.annotator), options.unasked)
+            told = campaign._take(exchange.of_label_studio(campaign, path, options.annotator), options.unasked)
         else:
-            frame = batches.filled(campaign, frame)
+            frame = exchange.filled(campaign, frame)
             told = campaign.tell(frame, annotator=options.annotator, unasked=options.unasked)
-            batches.warn_of_others(campaign, frame)
+            exchange.warn_of_others(campaign, frame)
     status, name = counted(campaign), shlex.quote(options.campaign)
     out = f" {count(status.n_out, 'row')} still out." if status.n_out else ""
     if (
@@ -169,7 +156,7 @@ def withdraw(options: argparse.Namespace) -> str:
 def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]], None], done: str) -> str:
     """Do something with the rows that are named, or with all that are out."""
     campaign = Campaign.open(options.campaign)
-    ids = batches.put_back(campaign, typed(campaign, options.ids)) or counted(campaign).out.index.tolist()
+    ids = exchange.put_back(campaign, typed(campaign, options.ids)) or counted(campaign).out.index.tolist()
     if not ids:
         raise CampaignError("No rows are out.")
     do(campaign, ids)
@@ -183,7 +170,7 @@ def recheck(options: argparse.Namespace) -> str:
     found = campaign.recheck(options.n)
     if options.output is not None:
         file = found.rename(columns={"label": campaign.target}).rename_axis(campaign.id or "id")
-        given = dialect_of(campaign), batches.choices_of(campaign)
+        given = exchange.dialect_of(campaign), exchange.choices_of(campaign)
         write_table(file.reset_index(), options.output, *given, force=options.force)
         text = (
             f"{options.output} holds the {len(found)} labelled rows whose label surprises the model most.\n"
@@ -272,8 +259,8 @@ def simulate(options: argparse.Namespace) -> str:
     """Try queries on a table whose labels are known."""
     from ._experiments import simulated
 
-    keep_inputs(options.output, {"the table": [options.labels]})
-    text, facts = simulated(options, *labelled_table([options.labels], options, None))
+    exchange.keep_inputs(options.output, {"the table": [options.labels]})
+    text, facts = simulated(options, *exchange.labelled_table([options.labels], options, None))
     return _answer(options, text, **facts)
 
 
@@ -286,9 +273,8 @@ def export(options: argparse.Namespace) -> str:
     frame = frame[frame[campaign.target].notna()] if options.labelled else frame
     if options.history:
         frame["time"] = [moment.isoformat() for moment in frame["time"]]  # a workbook has no time zones
-    write_table(
-        batches.with_numbers(campaign, frame, options.output), options.output, dialect_of(campaign), force=options.force
-    )
+    frame = exchange.with_numbers(campaign, frame, options.output)
+    write_table(frame, options.output, exchange.dialect_of(campaign), force=options.force)
     status, n = counted(campaign), len(frame)
     what = f"{n:,} events" if options.history else f"{n:,} rows, {status.n_labels:,} of them with a label"
     what = f"the {n:,} rows with a label" if options.labelled else what
@@ -300,24 +286,25 @@ def export(options: argparse.Namespace) -> str:
 
 def predict(options: argparse.Namespace) -> str:
     """Write what the model guesses for rows of another file."""
-    keep_inputs(options.output, {"the table of these rows": [options.rows]})
+    exchange.keep_inputs(options.output, {"the table of these rows": [options.rows]})
     campaign = opened(options, verbose=_is_watched())
-    needed, text = campaign._features().columns.tolist(), [campaign.id or "id", *batches.words(campaign)]
-    frame = table_of_files([options.rows], needed, text, dialect=asked_for(options), like=dialect_of(campaign))
-    if options.output and (ours := frame.columns.intersection(["guess", "guess_probability"]).tolist()):
+    given = {"dialect": exchange.asked_for(options), "like": exchange.dialect_of(campaign)}
+    text = [campaign.id or "id", *exchange.words(campaign)]
+    frame = exchange.table_of_files([options.rows], [*campaign._readings], text, **given)
+    if options.output and (ours := [name for name in ("guess", "guess_probability") if name in frame]):
         raise FileError(f"{options.rows} has a column {ours[0]!r}, which predict writes: rename it, or leave it out.")
     with error_context(options.rows):
         guesses = campaign.predict(frame)
     if options.output is None:
         return _answer(options, guesses.to_string(), **_finite(guesses.reset_index().to_dict("list")))
     frame = frame.assign(**guesses.set_axis(frame.index, axis=0))
-    write_table(frame, options.output, dialect_of(campaign), force=options.force)
+    write_table(frame, options.output, exchange.dialect_of(campaign), force=options.force)
     return _answer(options, f"{options.output} holds {len(frame):,} rows, with columns guess and guess_probability.")
 
 
 def backup(options: argparse.Namespace) -> str:
     """Copy the file of a campaign."""
-    keep_inputs(options.copy, {"the file of the campaign": [options.campaign]})
+    exchange.keep_inputs(options.copy, {"the file of the campaign": [options.campaign]})
     with atomic_write(options.copy, force=options.force) as new:
         Campaign.open(options.campaign).backup(new)
     status = counted(Campaign.open(options.copy))

@@ -383,7 +383,7 @@ def test_a_missing_library_is_named_with_what_to_install_and_the_demonstration_n
     for library in ("openpyxl", "pyarrow"):
         monkeypatch.setitem(sys.modules, library, None)
         if library == "pyarrow":
-            for module in ("commands", "batches", "pools", "tables"):
+            for module in ("commands", "exchange", "tables"):
                 monkeypatch.delitem(sys.modules, f"skactive.cli._{module}")
         assert main(["start", "c.db", "--pool", "a.xlsx", "--id", "id", "--target", "y"]) == 1
         error = capsys.readouterr().err
