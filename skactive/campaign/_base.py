@@ -337,12 +337,8 @@ class CampaignBase:
         return None if column is None else self._table()[column]
 
     def _report(self, state: State, **options: Any) -> StoppingReport | None:
-        def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
-            X, y = self._training(rows, state)
-            return models.fitted(self._estimator(), X, y, self.random_state), X, y
-
         options = {**options, "random_state": self.random_state}
-        return report_on(state, self._features(), fit, self.kind, options, self._verbose)
+        return report_on(state, self._features(), self._estimator(), self.kind, options, self._verbose)
 
 
 def check_settings(settings: dict[str, Any], n_rows: int) -> None:
