@@ -278,11 +278,6 @@ class CampaignBase:
     def _can_fit(self, state: State) -> bool:
         return models.has_enough(list(state.labels.values()), self.kind)
 
-    def _set_model(self, model: Any) -> None:
-        """Fit another model from now on, in every process; an estimator is handed in again at `open`."""
-        self._store.note({"model": models.model_settings(model)})
-        self._model = model
-
     def _estimator(self) -> Any:
         """The model that the file has by now, not fitted; a named one with preprocessing that knows the table."""
         self._model = models.model_of(self._settings["model"], None if isinstance(self._model, str) else self._model)

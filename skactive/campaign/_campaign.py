@@ -316,7 +316,8 @@ class Campaign(CampaignBase):
         if (task != "auto") + bool(closed is not None or len(add) or rename) + (model is not None) != 1:
             raise CampaignError("`set` takes either `task`, `model`, or some of `closed`, `add` and `rename`.")
         if model is not None:
-            self._set_model(model)
+            self._store.note({"model": model_settings(model)})
+            self._model = model
             return
         kind = TASKS[task]
         until_written(lambda: self._set_task(kind) if kind else self._set_labels(closed, add, rename or {}))

@@ -64,20 +64,16 @@ def has_texts(ids: Any) -> bool:
     return len(ids) == 0 or isinstance(ids[0], str)
 
 
-def _latest(votes: Mapping[str, Any]) -> Any:
-    return next(reversed(list(votes.values())))
-
-
 def _majority(votes: Mapping[str, Any]) -> Any:
     counts = Counter(votes.values()).most_common(2)
     return None if len(counts) > 1 and counts[0][1] == counts[1][1] else counts[0][0]
 
 
-def _agreed(votes: Mapping[str, Any]) -> Any:
-    return None if len(set(votes.values())) > 1 else _latest(votes)
-
-
-RULES: dict[str, Callable[[Mapping[str, Any]], Any]] = {"latest": _latest, "majority": _majority, "open": _agreed}
+RULES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "latest": lambda votes: [*votes.values()][-1],
+    "majority": _majority,
+    "open": lambda votes: None if len(set(votes.values())) > 1 else [*votes.values()][-1],
+}
 """Which of the last labels of annotators, in the order in which they were given, counts; None if none does."""
 
 
@@ -133,10 +129,7 @@ class Ledger:
         getattr(self, f"_take_{kind}")(time, *facts)
 
     def _look_at_clock(self, time: float) -> None:
-        """Clocks that go back do not count, unless most records say that one was ahead by days: no label is from then.
-
-        So a machine whose clock is far behind changes nothing, and one that was ahead once is found out by the next.
-        """
+        """Clocks that go back do not count, unless most records say that one was days ahead: no label is from then."""
         self.times.append(time)
         self.now = max(self.now, time)
         if self.now > time + DAY and 2 * sum(other > time + DAY for other in self.times) < len(self.times):

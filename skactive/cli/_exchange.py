@@ -20,7 +20,7 @@ from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
 from ..campaign._columns import GAPS, Reading, is_of_numbers, read, spelling_of
 from ..campaign._labels import Answer, bare_number, kind_of, plain_label
-from ..campaign._store import Store, shown
+from ..campaign._store import shown
 from ..campaign._table import RESERVED_IDS, files_of, row_hashes
 from ..query import Limits
 from ._cells import EXACT, OPEN, Choices, Dialect, plain_text
@@ -48,33 +48,22 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     ours = bare.id, bare.target
     frame = table_of_files(paths, ours, ours, quiet=True, like=dialect_of(bare))
     changes: Any = "take" if options.take_changes else "refuse"
-    n_before = len(bare._ids)
-    with error_context(in_words(paths), frame), _noted(frame, bare._store):
+    n_before, n_records = len(bare._ids), bare._store._n_records
+    with error_context(in_words(paths), frame):
         given = frame.attrs["dialect"], dialect_of(bare)
         frame[bare.target], _ = labels_of(frame[bare.target], bare._settings["kind"], *given)
         if bare.id is not None:
             frame[bare.id] = typed(bare, frame[bare.id])
         campaign = bare._go_on(frame if bare.id else frame.reset_index(drop=True), None, None, changes)
+    campaign._store.ledger()
+    for note in frame.attrs["notes"] if campaign._store._n_records > n_records else ():  # said at the start, else
+        warn(note)
     if n_new := len(campaign._ids) - n_before:
         n_labels = sum(row >= n_before for row in campaign._store.ledger().came)
         warn(f"{count(n_new, 'row')} came with the table, {n_labels} of them with a label.")
     if options.pool:
         campaign._store.note({"pool": beside(campaign.path, paths)})
     return campaign
-
-
-@contextmanager
-def _noted(frame: pd.DataFrame, store: Store) -> Iterator[None]:
-    """Say what there is to note of a table, which was said at the start, if it is refused or has changed since."""
-    store.ledger()
-    n_before, is_known = store._n_records, False
-    try:
-        yield
-        store.ledger()
-        is_known = store._n_records == n_before
-    finally:
-        for note in () if is_known else frame.attrs["notes"]:
-            warn(note)
 
 
 def beside(campaign: Path, paths: Sequence[str]) -> list[str]:

@@ -111,14 +111,15 @@ def _is_packed(path: str) -> bool:
 def _named(table: Any, notes: list[str]) -> Any:
     """The named columns. One without a name may be empty, or the index that pandas writes before all others."""
     kept: dict[str, Any] = {}
-    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+    pairs = enumerate(zip(table.column_names, table.columns, strict=True))
+    for i, name, column in ((i, *part) for i, pair in pairs for part in _without_lists(*pair)):
         if name in kept:
             raise ValueError(f"several columns have the name {name!r}. Rename all but one.")
         is_counter = i == 0 and table.num_columns > 1 and column.type == pa.int64() and not column.null_count
         if name.startswith("__index_level_") or (not name and is_counter and len(column)):
             notes.append("the index that pandas wrote without a name was left out.")
         elif name:
-            kept |= _without_lists(name, column)
+            kept[name] = column
         elif column.null_count < len(column):
             raise ValueError(f"column {i + 1} has no name. Name it, or remove it.")
     if not kept:
@@ -126,18 +127,18 @@ def _named(table: Any, notes: list[str]) -> Any:
     return pa.table(kept)
 
 
-def _without_lists(name: str, column: Any) -> dict[str, Any]:
+def _without_lists(name: str, column: Any) -> list[tuple[str, Any]]:
     """A column, or one for each place in its lists of numbers."""
     types, kind = pa.types, column.type
     if not types.is_nested(kind):
-        return {name: column}
+        return [(name, column)]
     cells = column.to_pandas().rename(name)
     reading = readings_of(cells.to_frame())[name]
     numbers = read(cells, reading)
     if reading.kind != "embedding" or (numbers.isna().all(axis=1) & cells.notna()).any():
         remedy = "Leave it out, or make all lists of numbers, and of one length"
         raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
-    return {place: pa.chunked_array([pa.array(numbers[place], from_pandas=True)]) for place in numbers}
+    return [(place, pa.chunked_array([pa.array(numbers[place], from_pandas=True)])) for place in numbers]
 
 
 def _series(column: Any) -> pd.Series:
