@@ -283,8 +283,9 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
         shutil.copy("pool/p0.parquet", f"pool/{name}")
     assert "90 rows of pool" in shell(of("again.db", "pool")).out
     assert "pool/p0.parquet, rows 1, 2, 3" in shell(of("c.db", *PARTS, "pool/_old.parquet"), 2).err
-    campaign.tell({id: truth(table)[id] for id in ids})
-    filled("4.csv", truth(table))
+    says = truth(table)
+    campaign.tell({id: says[id] for id in ids})
+    filled("4.csv", says)
     shell("tell 4.db 4.csv")
     shell("export 4.db -o all.parquet --guesses")
     written, frame = pd.read_parquet("all.parquet").set_index("id"), campaign.to_frame(guesses=True)
@@ -647,6 +648,7 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     shell("withdraw c.db " + " ".join(ids[:9]))
     assert "and no others" in shell("set c.db --rename yes ja --close --add-label maybe").out
     assert "takes either --task" in shell("set c.db", 2).err
+    assert "each label once" in shell("set c.db --rename ja a --rename ja b", 2).err
     new = frame.drop(columns="churn").head(3).assign(plan="new")
     Path("new.csv").write_text("A title;;\n" + new.to_csv(index=False, sep=";"))
     said = shell("predict c.db new.csv -o guessed.csv")
