@@ -154,6 +154,6 @@ def _as_cell(sheet: Any, value: Any, shown_as: str | None = None) -> Any:
         made.value, made.data_type = str(value), "n"  # with all digits; as a number it would be cut to 16
     else:
         made.value = None if value == "" else value
-    if shown_as and made.data_type in "nd":
+    if shown_as and made.data_type in ("n", "d"):
         made.number_format = shown_as
     return made
