@@ -54,7 +54,7 @@ def test_nearly_all_cells_decide_and_a_cell_in_doubt_is_a_gap(cells, decimal, ki
     assert pd.isna(values.iloc[-1]) if last is None else values.iloc[-1] == last
 
 
-@pytest.mark.parametrize("make", [list, tuple, np.array, "arrow"])
+@pytest.mark.parametrize("make", [np.array, "arrow"])
 def test_lists_of_one_length_are_numbers_and_others_are_refused(tmp_path, make):
     lists = [[i / 8, -i / 8, 1.0] for i in range(40)]
     arrow = pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.float64())))
