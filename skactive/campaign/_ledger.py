@@ -134,8 +134,9 @@ class Ledger:
         self.now = max(self.now, time)
         if self.now > time + DAY and 2 * sum(other > time + DAY for other in self.times) < len(self.times):
             self.now = time
-            for votes in (*self.votes.values(), *self.withdrawn.values()):
-                votes |= {key: (min(when, time), *rest) for key, (when, *rest) in votes.items()}
+            every: list[dict[Any, Vote]] = [*self.votes.values(), *self.withdrawn.values()]
+            for votes in every:
+                votes |= {key: (min(when, time), number, label) for key, (when, number, label) in votes.items()}
 
     def rows(self) -> Rows:
         ids = self.ids[0].append(self.ids[1:])

@@ -130,7 +130,7 @@ def labels_of(
 
 
 def table_of_files(
-    paths: Sequence[str], names: Sequence[Any], text: Sequence[Any], quiet: bool = False, **given: Dialect
+    paths: Sequence[str], names: Sequence[Any], text: Sequence[Any], quiet: bool = False, **given: Any
 ) -> pd.DataFrame:
     """The table in all these files, if it has columns of these names; what there is to note of it is said."""
     files, names = sorted(file for path in paths for file in _files_of(path)), list(filter(None, names))
