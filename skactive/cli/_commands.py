@@ -288,7 +288,7 @@ def predict(options: argparse.Namespace) -> str:
     """Write what the model guesses for rows of another file."""
     exchange.keep_inputs(options.output, {"the table of these rows": [options.rows]})
     campaign = opened(options, verbose=_is_watched())
-    given = {"dialect": exchange.asked_for(options), "like": exchange.dialect_of(campaign)}
+    given: dict[str, Any] = {"dialect": exchange.asked_for(options), "like": exchange.dialect_of(campaign)}
     text = [campaign.id or "id", *exchange.words(campaign)]
     frame = exchange.table_of_files([options.rows], [*campaign._readings], text, **given)
     if options.output and (ours := [name for name in ("guess", "guess_probability") if name in frame]):

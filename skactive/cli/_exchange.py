@@ -230,7 +230,8 @@ def returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
             f"{path} is the page itself. Open it in a browser, label, save, and tell the file that it saves, "
             f"{Path(path).stem}_labelled.csv."
         )
-    given, id = {"dialect": asked_for(options), "like": dialect_of(campaign)}, campaign.id or "id"
+    given: dict[str, Any] = {"dialect": asked_for(options), "like": dialect_of(campaign)}
+    id = campaign.id or "id"
     frame = table_of_files([path], (id, campaign.target), (id, campaign.target, "skip", *words(campaign)), **given)
     above = {LEADING_ZEROS.sub("", str(row[id])) for row in frame.attrs["above"] if row.get(id)}
     if lost := [one for one in campaign._ids if LEADING_ZEROS.sub("", str(one)) in above] if above else []:
