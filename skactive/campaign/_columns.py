@@ -60,7 +60,8 @@ def check_readings(found: Mapping[str, Mapping[str, Any]], names: Collection[str
         raise ValueError("each column of the model has a reading")
     for name, one in found.items():
         reading = Reading(**one)
-        is_form = reading.form in ("", "boolean", *DATES) or re.fullmatch("[1-9][0-9]{0,4}", reading.form)
+        is_length = re.fullmatch("[1-9][0-9]{0,4}", reading.form)
+        is_form = is_length if reading.kind == "embedding" else reading.form in ("", "boolean", *DATES)
         is_known = reading.kind in KINDS and is_form and reading.mark in OTHER
         is_unit = re.fullmatch("[€$£¥]?", reading.before) and re.fullmatch(f"({UNIT})?", reading.after)
         if not (is_known and is_unit and type(reading.grouped) is bool):
@@ -109,7 +110,8 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
     if isinstance(found.iloc[0], LISTS):
         n = Counter(len(cell) for cell in found if isinstance(cell, LISTS)).most_common(1)[0][0]
         lists = Reading("embedding", form=str(n))
-        return lists if n and read(found, lists).notna().any(axis=1).mean() > NEARLY_ALL else _of_words(found)
+        is_so = 0 < n < 100_000 and read(found, lists).notna().any(axis=1).mean() > NEARLY_ALL
+        return lists if is_so else _of_words(found)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _of_words(found)
     said = found[~_is_gap_word(found)]

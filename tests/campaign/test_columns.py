@@ -133,7 +133,8 @@ def test_the_file_holds_kinds_and_units_and_nothing_of_a_row_and_no_column_of_gr
     assert b"Jones" not in content
     readings = campaign._settings["readings"]
     assert set(readings) == {"x", "high", "note", "dose"}
-    for name, wrong in {"kind": "no", "mark": "", "after": "7 Smith", "form": "Smith", "grouped": 1}.items():
+    others = {"mark": "", "after": "7 Smith", "form": "Smith", "grouped": 1}
+    for name, wrong in (("kind", "no"), ("kind", "embedding"), *others.items()):
         with pytest.raises(ValueError, match="column 'dose' has no reading"):
             check_readings({**readings, "dose": {**readings["dose"], name: wrong}}, readings)
     with pytest.raises(ValueError, match="has a reading"):
