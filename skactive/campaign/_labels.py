@@ -18,7 +18,7 @@ from ._columns import Reading, read, spelling_of
 from ._ledger import Event, Ledger, State
 from ._store import CampaignError, cut, shown
 
-EXACT = 2.0**53  # up to here a float holds every whole number
+EXACT = 2.0**53  # up to here a float, and so a workbook, holds every whole number
 MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones, or most of so many differ
 FEW = 5  # whole numbers, that may be any
 MOST_SHOWN = 5  # corrections that a sentence names

@@ -14,11 +14,9 @@ import pandas as pd
 import pyarrow as pa
 
 from ..campaign._columns import GAPS
+from ..campaign._labels import EXACT
 
 TOO_LONG = "column {!r} holds whole numbers of too many digits: read as text."
-
-EXACT = 2**53
-"""Up to here a float, and so a workbook, holds every whole number."""
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ import pandas as pd
 from .._utils.validation import warn
 from ..campaign import Campaign, CampaignError, CampaignFileError, Status
 from ..campaign._columns import GAPS, Reading, is_of_numbers, read, spelling_of
-from ..campaign._labels import Answer, bare_number, kind_of, plain_label
+from ..campaign._labels import EXACT, Answer, bare_number, kind_of, plain_label
 from ..campaign._store import shown
 from ..campaign._table import RESERVED_IDS, files_of, row_hashes
 from ..query import Limits
-from ._cells import EXACT, OPEN, Choices, Dialect, plain_text
+from ._cells import OPEN, Choices, Dialect, plain_text
 from ._files import FileError, atomic_write
 from ._tables import packed, place, read_table, without_doubles
 

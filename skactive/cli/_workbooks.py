@@ -13,8 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from ..campaign._labels import EXACT
 from ..campaign._store import shown
-from ._cells import EXACT, Choices, Dialect, File, plain_values, table_of
+from ._cells import Choices, Dialect, File, plain_values, table_of
 from ._files import check_size
 
 MOST_ABOVE, WIDEST = 50, 60
