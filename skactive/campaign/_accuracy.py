@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from .._utils import html
 from ..risk import RiskEstimate, estimate_risk, lure_weights
+from ._ledger import State
 from ._models import Judged
 from ._picks import Picks, as_if_drawn
-from ._store import State
 
 FEWEST = 20  # labels for an estimate
 FEWEST_OF_CLASS = 10  # labels or guesses, for its recall or precision

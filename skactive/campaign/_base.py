@@ -27,9 +27,10 @@ from ._accuracy import Accuracy, accuracy_of
 from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, typical_rows
 from ._labels import Answer, Told, Vocabulary, alike_in, events_of, in_kind, kind_of, late_labels, told_of_kind
+from ._ledger import RULES, Event, Rows, State
 from ._picks import picks_of
 from ._status import report_on
-from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
+from ._store import CampaignError, Overtaken, Store, shown
 from ._table import Match, Table, check_by_row, rows_of
 
 TASKS = {"auto": "", "classification": "classes", "regression": "numbers"}
@@ -279,11 +280,6 @@ class CampaignBase:
     def _can_fit(self, state: State) -> bool:
         return models.has_enough(list(state.labels.values()), self.kind)
 
-    def _set_model(self, model: Any) -> None:
-        """Fit another model from now on, in every process; an estimator is handed in again at `open`."""
-        self._store.note({"model": models.model_settings(model)})
-        self._model = model
-
     def _estimator(self) -> Any:
         """The model that the file has by now, not fitted; a named one with preprocessing that knows the table."""
         self._model = models.model_of(self._settings["model"], None if isinstance(self._model, str) else self._model)
@@ -338,12 +334,8 @@ class CampaignBase:
         return None if column is None else self._table()[column]
 
     def _report(self, state: State, **options: Any) -> StoppingReport | None:
-        def fit(rows: Sequence[int]) -> tuple[Any, pd.DataFrame, NDArray[Any]]:
-            X, y = self._training(rows, state)
-            return models.fitted(self._estimator(), X, y, self.random_state), X, y
-
         options = {**options, "random_state": self.random_state}
-        return report_on(state, self._features(), fit, self.kind, options, self._verbose)
+        return report_on(state, self._features(), self._estimator(), self.kind, options, self._verbose)
 
 
 def check_settings(settings: dict[str, Any], n_rows: int) -> None:

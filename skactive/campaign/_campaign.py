@@ -15,11 +15,12 @@ from .._utils.validation import check_parameters, each_warning_once
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
-from ._columns import described, readings_of
+from ._columns import check_lists, described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
+from ._ledger import Rows
 from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
-from ._store import CampaignError, Rows, Store
+from ._store import CampaignError, Store
 from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
 
 ONE_IN_TEN = 0.1  # picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool
@@ -159,6 +160,8 @@ class Campaign(CampaignBase):
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN, diversity=0.0) if query is None else query
         features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
         readings = readings_of(features, table.decimal)
+        if isinstance(model, str):
+            check_lists(features, readings)
         settings = {
             "target": target,
             "id": id,
@@ -313,7 +316,8 @@ class Campaign(CampaignBase):
         if (task != "auto") + bool(closed is not None or len(add) or rename) + (model is not None) != 1:
             raise CampaignError("`set` takes either `task`, `model`, or some of `closed`, `add` and `rename`.")
         if model is not None:
-            self._set_model(model)
+            self._store.note({"model": model_settings(model)})
+            self._model = model
             return
         kind = TASKS[task]
         until_written(lambda: self._set_task(kind) if kind else self._set_labels(closed, add, rename or {}))
@@ -424,7 +428,7 @@ class Campaign(CampaignBase):
         Returns
         -------
         DataFrame
-            Indexed by column: ``kind`` ("number", "date", "category", "text", "constant" or "empty"),
+            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "constant" or "empty"),
             ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
             something else, an ``example`` of these and the ``row``, by its id.
         """

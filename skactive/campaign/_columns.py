@@ -7,7 +7,9 @@ where nothing tells whether that is a decimal mark.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +30,8 @@ MARKS = str.maketrans({"−": "-", **dict.fromkeys("\u00a0\u202f\u2009’", "'")
 UNIT = r"(?:[^\W\d_]|[%‰°€$£¥])[^\s,;]{0,11}"  # "kg", "mg/dl", "patients"; no sentence
 CELL = rf"([€$£¥]?)[ ']?([-+]?[0-9.,][0-9.,']*?(?:[eE][-+]?[0-9]+)?)[ ']?({UNIT})?"
 CODES = r"0[0-9]+|\+[0-9]{7,}|[0-9]{17,}"  # with zeros in front, telephone numbers, more digits than a float has
-KINDS = ("number", "date", "category", "text", "empty")
+KINDS = ("number", "date", "category", "text", "embedding", "empty")
+LISTS = (list, tuple, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Reading:
     """How a column is read."""
 
     kind: str  # one of KINDS
-    form: str = ""  # of dates that came as texts; "boolean" of numbers that are truths
+    form: str = ""  # of dates that came as texts; "boolean" of numbers that are truths; the length of lists of numbers
     mark: str = "."  # the decimal mark of numbers that come as texts
     grouped: bool = False  # whether thousands are parted, by the other mark
     before: str = ""  # the unit of all numbers
@@ -45,6 +48,8 @@ class Reading:
     def __str__(self) -> str:
         if self.kind == "empty":
             return "gap, as all were at the start"
+        if self.kind == "embedding":
+            return f"list of {self.form} numbers"
         is_plain = not (self.before or self.after or self.mark == ",")
         return self.kind if is_plain else f"number like {self.before}1{self.mark}5 {self.after}".rstrip()
 
@@ -55,7 +60,9 @@ def check_readings(found: Mapping[str, Mapping[str, Any]], names: Collection[str
         raise ValueError("each column of the model has a reading")
     for name, one in found.items():
         reading = Reading(**one)
-        is_known = reading.kind in KINDS and reading.form in ("", "boolean", *DATES) and reading.mark in OTHER
+        is_length = re.fullmatch("[1-9][0-9]{0,4}", reading.form)
+        is_form = is_length if reading.kind == "embedding" else reading.form in ("", "boolean", *DATES)
+        is_known = reading.kind in KINDS and is_form and reading.mark in OTHER
         is_unit = re.fullmatch("[€$£¥]?", reading.before) and re.fullmatch(f"({UNIT})?", reading.after)
         if not (is_known and is_unit and type(reading.grouped) is bool):
             raise ValueError(f"column {name!r} has no reading {one}")
@@ -67,6 +74,20 @@ def check_readings(found: Mapping[str, Mapping[str, Any]], names: Collection[str
 def readings_of(X: pd.DataFrame, decimal: str | None = None) -> dict[str, Reading]:
     """How each column is read; ``decimal`` is the decimal mark of the table where a column leaves it open."""
     return {name: _reading_of(X[name], decimal) for name in X.columns}
+
+
+def check_lists(X: pd.DataFrame, readings: Mapping[str, Reading]) -> None:
+    """Refuse columns of lists that are not read as numbers, or whose numbers would have the names of other columns."""
+    for name, reading in readings.items():
+        places = {f"{name} {i}" for i in range(int(reading.form))} if reading.kind == "embedding" else set()
+        if twice := sorted(places.intersection(X.columns)):
+            raise CampaignError(f"`frame` must have no column {twice[0]!r} beside the lists of {name!r}: rename it.")
+        cells = X[name].dropna()
+        if reading.kind in ("category", "text") and isinstance(cells.iloc[0], LISTS):
+            raise CampaignError(
+                f"`frame` must have lists of numbers of one length, for a model by name. Those of {name!r} are not: "
+                "make them so, leave the column out, or bring an estimator that takes them."
+            )
 
 
 def some_of(rows: Any) -> Any:
@@ -86,6 +107,11 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
         form = "boolean" if pd.api.types.is_bool_dtype(column) else ""
         return Reading("number", form, mark=decimal or ".")  # of texts, which one odd cell later makes of them
     found = some_of(column.dropna())
+    if isinstance(found.iloc[0], LISTS):
+        n = Counter(len(cell) for cell in found if isinstance(cell, LISTS)).most_common(1)[0][0]
+        lists = Reading("embedding", form=str(n))
+        is_so = 0 < n < 100_000 and read(found, lists).notna().any(axis=1).mean() > NEARLY_ALL
+        return lists if is_so else _of_words(found)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _of_words(found)
     said = found[~_is_gap_word(found)]
@@ -146,9 +172,16 @@ def _parts(texts: pd.Series) -> pd.DataFrame:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read(column: pd.Series, reading: Reading) -> pd.Series:
-    """The values of a column, each by itself: floats, dates without a time zone, or texts; gaps for odd cells."""
+def read(column: pd.Series, reading: Reading) -> Any:
+    """The values of a column, each by itself: floats, dates without a time zone, or texts; gaps for odd cells.
+
+    Of lists a DataFrame, with a column for each place.
+    """
     column = _of_numpy(column)
+    if reading.kind == "embedding":
+        n = int(reading.form)
+        numbers = np.array([_numbers_in_list(cell, n) for cell in column]).reshape(len(column), n)
+        return pd.DataFrame(numbers, column.index, [f"{column.name} {i}" for i in range(n)])
     if reading.kind == "number":
         return _numbers(column, reading).replace([np.inf, -np.inf], np.nan)
     if reading.kind == "date":
@@ -183,6 +216,14 @@ def _numbers_in(texts: pd.Series, reading: Reading) -> NDArray[np.float64]:
     fits &= (parts["before"] == reading.before) & (parts["after"] == reading.after)
     plain = digits.where(fits).str.replace(rf"[{re.escape(OTHER[mark])}']", "", regex=True)
     return plain.str.replace(mark, ".", regex=False).to_numpy(dtype=np.float64)
+
+
+def _numbers_in_list(cell: Any, n: int) -> NDArray[np.float64]:
+    with suppress(TypeError, ValueError):
+        numbers = np.asarray(cell, dtype=np.float64)
+        if numbers.shape == (n,):
+            return np.where(np.isfinite(numbers), numbers, np.nan)
+    return np.full(n, np.nan)
 
 
 def _dates(column: pd.Series, form: str) -> pd.Series:
@@ -227,14 +268,15 @@ def described(X: pd.DataFrame, readings: Mapping[str, Reading]) -> pd.DataFrame:
 
 
 def _described(column: pd.Series, reading: Reading) -> dict[str, Any]:
-    values = read(column, reading)
-    unread = column[values.isna() & column.notna()]
+    values, is_list = read(column, reading), reading.kind == "embedding"
+    is_gap = values.isna().all(axis=1) if is_list else values.isna()
+    unread = column[is_gap & column.notna()]
     odd = unread[~_is_gap_word(unread)]
-    is_constant = reading.kind != "empty" and values.nunique() == 1
+    is_constant = reading.kind != "empty" and not is_list and values.nunique() == 1
     return {
         "kind": "constant" if is_constant else reading.kind,
         "read_as": str(reading),
-        "gaps": int(values.isna().sum()),
+        "gaps": int(is_gap.sum()),
         "odd": len(odd),
         "example": str(odd.iloc[0])[:40] if len(odd) else None,  # of a length that fits a line
         "row": odd.index.tolist()[0] if len(odd) else None,

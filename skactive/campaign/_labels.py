@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from ._columns import Reading, read, spelling_of
-from ._store import CampaignError, Event, Ledger, State, cut, shown
+from ._ledger import Event, Ledger, State
+from ._store import CampaignError, cut, shown
 
-EXACT = 2.0**53  # up to here a float holds every whole number
+EXACT = 2.0**53  # up to here a float, and so a workbook, holds every whole number
 MOST_CLASSES = 20  # whole numbers are classes, unless there are more different ones, or most of so many differ
 FEW = 5  # whole numbers, that may be any
 MOST_SHOWN = 5  # corrections that a sentence names
@@ -307,6 +309,12 @@ class Vocabulary:
             raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
         return label
 
+    def by_now(self, label: Any) -> Any:
+        """What a label of before is called since labels were renamed or are numbers; itself if it can be none."""
+        with suppress(CampaignError):
+            return label if label in (None, ...) else replace(self, closed=None).label(label)
+        return label
+
     def labels(self, labels: Sequence[Any]) -> list[Any]:
         """Labels of new rows, None for gaps, in the type of the others."""
         if not self.known:
@@ -326,10 +334,19 @@ class Vocabulary:
         plain = {label: plain_label(label, "a label") for label in (*rename, *rename.values(), *add)}
         if None in plain.values():
             raise CampaignError("`add` and `rename` must have labels. Got an empty one.")
-        typed = {label: converted(one, before, self.kind) for label, one in plain.items()}
-        names = {typed[old]: typed[new] for old, new in rename.items()}
-        if strangers := [*names.keys() - before]:
-            raise CampaignError(f"`rename` must name labels of {shown(sorted(before, key=str))}: {shown(strangers)}.")
+        olds = [converted(plain[old], before, self.kind) for old in rename]
+        if (strangers := {*olds} - before) or len({*olds}) < len(olds):
+            rule = f"`rename` must name labels of {shown(sorted(before, key=str))}, each once"
+            raise CampaignError(f"{rule}. Got {shown([*(strangers or rename)])}.")
+        same: dict[Any, Any] = {}
+        try:
+            typed = {label: converted(plain[label], before, self.kind) for label in (*rename.values(), *add)}
+        except CampaignError:
+            if not rename:
+                raise
+            # Words for numbers: all are texts from now on.
+            same, typed = {label: str(label) for label in before}, {label: str(one) for label, one in plain.items()}
+        names = same | dict(zip(olds, map(typed.get, rename.values()), strict=True))
         is_closed = self.closed is not None if closed is None else closed
         if len(add) and not is_closed:
             raise CampaignError("`add` is for a closed set, and this is open: `closed` closes it to all named so far.")
@@ -337,6 +354,7 @@ class Vocabulary:
         if is_closed and not allowed:
             raise CampaignError("`closed` needs labels, and there are none yet: give some by `add`.")
         past = {old: names.get(new, new) for old, new in self.renamed.items()} | names
+        past = {same.get(old, old): new for old, new in past.items()}  # files have the old ones as texts
         renamed = [(old, new) for old, new in past.items() if old not in {*past.values(), *map(typed.get, add)}]
         return allowed_labels(allowed, self.kind) if is_closed else None, names, renamed
 
@@ -405,7 +423,7 @@ def events_of(
     for (row, annotator), label in given.items():
         before, (id, *_, when) = ledger.vote(row, annotator), answer_of[row, annotator]
         tell = Event("tell", row, label=label, annotator=annotator, when=when)
-        if _is_past(tell, ledger, unasked):
+        if _is_past(tell, ledger, vocabulary, unasked):
             counts["left_out"] += 1
         elif label is None:
             counts["skipped"] += 1
@@ -432,15 +450,13 @@ def events_of(
     )
 
 
-def _is_past(answer: Event, ledger: Ledger, unasked: bool) -> bool:
+def _is_past(answer: Event, ledger: Ledger, vocabulary: Vocabulary, unasked: bool) -> bool:
     """Whether an answer, None for a skip, was withdrawn, or its annotator has said something else since."""
     name, when = answer.annotator, answer.when
     withdrawn = {} if unasked else ledger.withdrawn.get(answer.row, {})
-    if answer.label is None and None in withdrawn:
-        return True
-    gone, last = withdrawn.get(name), ledger.votes.get(name, {}).get(answer.row)
+    gone, last = withdrawn.get(name if answer.label is not None else None), ledger.votes.get(name, {}).get(answer.row)
     if when is None:  # a file without times may be an old one that holds the same label
-        return gone is not None and gone[-1] == answer.label
+        return gone is not None and vocabulary.by_now(gone[-1]) == answer.label
     is_replaced = last is not None and when < last[0] and last[-1] != answer.label
     return is_replaced or (gone is not None and when <= gone[0])
 

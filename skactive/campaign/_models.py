@@ -89,7 +89,18 @@ def fitted_preprocessing(X: pd.DataFrame, readings: dict[str, Reading], vectoriz
     else:
         steps = [Columns()]
     prepared = seeded_clone(make_pipeline(Clean(readings), *steps), np.random.default_rng(seed))
-    return FrozenEstimator(prepared.fit(some_of(X)))
+    return Preprocessing(prepared.fit(some_of(X)))
+
+
+class Preprocessing(FrozenEstimator):
+    """The first step of a model by name, the same in all fits of a campaign."""
+
+
+def without_preprocessing(model: Any, *tables: pd.DataFrame) -> tuple[Any, ...]:
+    """A model by name behind its preprocessing, and what that makes of tables; of other models nothing changes."""
+    if not (isinstance(model, Pipeline) and isinstance(model[0], Preprocessing)):
+        return model, *tables
+    return model[1:], *(pd.DataFrame(model[0].transform(X), X.index, copy=False) for X in tables)
 
 
 def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
@@ -115,7 +126,7 @@ def _with_categories(X: pd.DataFrame) -> pd.DataFrame:
 
 
 class Clean(TransformerMixin, BaseEstimator):
-    """Columns as they are read: numbers, dates or texts."""
+    """Columns as they are read: numbers, dates or texts, and a column for each place in lists."""
 
     def __init__(self, readings: dict[str, Reading]) -> None:
         self.readings = readings
@@ -126,7 +137,9 @@ class Clean(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame({name: read(X[name], reading) for name, reading in self.readings.items()}, index=X.index)
+        found = {name: read(X[name], reading) for name, reading in self.readings.items()}
+        parts = ({name: one} if isinstance(one, pd.Series) else dict(one.items()) for name, one in found.items())
+        return pd.DataFrame({name: column for part in parts for name, column in part.items()}, index=X.index)
 
 
 class Columns(TransformerMixin, BaseEstimator):
@@ -214,6 +227,7 @@ def handed_in(model: Any) -> Any:
 
 def guesses_of(model: Any, X: pd.DataFrame, kind: str) -> tuple[list[Any], NDArray[np.float64]]:
     """Predictions, and their probabilities, which need not be the largest."""
+    model, X = without_preprocessing(model, X)
     guesses = np.asarray(model.predict(X)).reshape(len(X))  # CatBoost gives a column
     return guesses.tolist(), _of_labels(model, X, guesses, kind)
 
@@ -285,7 +299,7 @@ def judged(
     folds = folds_of(y, kind, seed, groups)
     if folds is None:
         return None
-    of_others = []
+    (model, X, others), of_others = without_preprocessing(model, X, others), []
     guesses, sure, of_label = np.empty(len(y), dtype=object), np.empty(len(y)), np.empty(len(y))
     for fit, test in folds:
         one = fitted(model, X.iloc[fit], y[fit], seed)
@@ -294,7 +308,7 @@ def judged(
             of_others.append(guesses_of(one, others, kind)[0])
         of_label[test] = _of_labels(one, X.iloc[test], y[test], kind)
     frame = pd.DataFrame({"guess": guesses, "guess_probability": sure, "label_probability": of_label}, index=X.index)
-    own = guesses_of(fitted_model, pd.concat([X, others]), kind)[0]
+    own = guesses_of(without_preprocessing(fitted_model)[0], pd.concat([X, others]), kind)[0]
     theirs, ours = np.array(of_others, dtype=object), np.array(own[len(y) :], dtype=object)
     differ = float((theirs != ours).mean()) if of_others else 0.0
     differ_of = {c: float(((theirs == c) != (ours == c)).mean()) if of_others else 0.0 for c in set(y.tolist())}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from .._utils import html
 from .._utils.progress import progress
@@ -19,13 +18,12 @@ from ..stopping import StoppingReport
 from ..stopping._evidence import Known, scoring_for
 from ._accuracy import Accuracy
 from ._labels import doubt_of_classes
-from ._models import has_enough
-from ._store import BatchRecord, Event, State, cut
+from ._ledger import BatchRecord, Event, State
+from ._models import fitted, has_enough, without_preprocessing
+from ._store import cut
 
 MOST_REPORTS = 8  # each is a fit; a verdict depends on the last ``patience`` labels, usually the last batch or two
 MOST_ROWS = 20_000  # without a label, that predictions are compared on; a report draws some of these
-
-Fit = Callable[[Sequence[int]], tuple[Any, pd.DataFrame, NDArray[Any]]]  # of rows: a model, the rows, their labels
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def moments_of(state: State) -> list[int]:
 
 
 def report_on(
-    state: State, table: pd.DataFrame, fit: Fit, kind: str, options: dict[str, Any], verbose: int
+    state: State, table: pd.DataFrame, model: Any, kind: str, options: dict[str, Any], verbose: int
 ) -> StoppingReport | None:
     """The report of now, with those of the last batches before it; None with labels of one class.
 
@@ -181,15 +179,23 @@ def report_on(
     rng = check_random_state([options["random_state"], 4])
     if len(left) > MOST_ROWS:
         left = rng.choice(left, MOST_ROWS, replace=False)
-    report, moments = None, moments_of(state)
+    report, moments, seed = None, moments_of(state), options["random_state"]
+    known = np.sort(np.concatenate([left, np.array([*state.labels], dtype=np.int64)]))
+    model, table = without_preprocessing(model, table.take(known))  # once for all fits
+
+    def rows(which: Any) -> pd.DataFrame:
+        return table.take(np.searchsorted(known, which))
+
     if kind == "classes":
         options = {**options, "scoring": _measured(state, moments, options["scoring"])}
     for n in progress(moments[-MOST_REPORTS:], doing="stopping report", unit="fit", verbose=verbose):
-        rows = state.first_labelled(n)
-        if has_enough([state.labels[row] for row in rows], kind):
-            model, X, y = fit(rows)
-            pool = table.take(np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)])))
-            report = StoppingReport.from_learner(model, pool, report, X_training=X, y_training=y, **options)
+        taught = state.first_labelled(n)
+        labels = [state.labels[row] for row in taught]
+        if has_enough(labels, kind):
+            X, y = rows(taught), np.array(labels)
+            pool = rows(np.sort(np.concatenate([left, np.array(state.order[n:], dtype=np.int64)])))
+            one = fitted(model, X, y, seed)
+            report = StoppingReport.from_learner(one, pool, report, X_training=X, y_training=y, **options)
     return report
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from .._utils.validation import import_optional, warn
 from ._columns import Reading, is_of_numbers, read
 from ._labels import EXACT, plain_labels
-from ._store import CampaignError, Rows, has_texts, index_of, shown
+from ._ledger import Rows, has_texts, index_of
+from ._store import CampaignError, shown
 
 Indices = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

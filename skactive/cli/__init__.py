@@ -302,6 +302,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     "predict": {
         **_CAMPAIGN,
         "rows": {"metavar": "FILE", "help": "a table with the columns of the pool; ids and labels are not needed"},
+        **_DIALECT,
         **_output("the same table with the guesses (default: print them)"),
     },
     "backup": {

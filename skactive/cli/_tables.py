@@ -11,21 +11,16 @@ from __future__ import annotations
 
 import codecs
 import csv
-import datetime
-import decimal
 import functools
 import gzip
 import io
-import itertools
 import json
 import math
 import os
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,9 +28,10 @@ import pyarrow as pa
 import pyarrow.csv
 from pyarrow import compute, parquet
 
-from ..campaign._columns import GAPS
-from ..campaign._store import shown
+from ..campaign._columns import GAPS, read, readings_of
+from ._cells import OPEN, TOO_LONG, Choices, Dialect, File, Header, column_of, plain_text, plain_values, table_of
 from ._files import FileError, atomic_write, check_size, contents
+from ._workbooks import read_workbook, write_workbook
 
 DELIMITERS = ",;\t|"
 TRUE, FALSE = ["True", "true", "TRUE"], ["False", "false", "FALSE"]
@@ -45,80 +41,6 @@ TELEPHONE = r"^\+[0-9]{7}"
 NUMBER = r"(?i)^[+-]?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?)$"
 WITH_COMMA = NUMBER.replace(r"\.", ",")
 PARTED_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
-
-TOO_LONG = "column {!r} holds whole numbers of too many digits: read as text."
-
-EXACT = 2**53
-"""Up to here a float, and so a workbook, holds every whole number."""
-MOST_ABOVE, WIDEST = 50, 60
-"""Rows of a sheet among which its header is, and the width of a column with long texts."""
-SHEET_ROWS, CELL_CHARACTERS = 2**20, 2**15 - 1
-"""The limits of a workbook; openpyxl would cut longer texts without a word."""
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """How a file writes its table; None for what it leaves open."""
-
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None  # other than UTF-8
-    sheet: str | None = None
-
-    @property
-    def mark(self) -> str | None:
-        """The decimal mark; where no number shows it, semicolons tell: spreadsheets write them to keep commas free."""
-        return self.decimal or ("," if self.sep == ";" else None)
-
-
-OPEN = Dialect()
-
-
-class _Header(NamedTuple):
-    """Where the header of a table is."""
-
-    row: int  # counted as a spreadsheet does
-    is_named: bool  # whether it has the names that it must have
-    above: list[dict[Any, Any]]  # rows above it that hold something, by its names
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Labels that a workbook offers for a column: all that there are, or those known."""
-
-    column: str
-    labels: Sequence[Any]
-    closed: bool
-
-
-@dataclass
-class _File:
-    """What a reader is asked for, and what it finds."""
-
-    text: frozenset[str]
-    names: frozenset[str]
-    dialect: Dialect
-    like: Dialect
-    notes: list[str] = field(default_factory=list)
-    rows: Sequence[int] = ()  # their numbers in a spreadsheet
-    above: Sequence[dict[Any, Any]] = ()
-
-    def found(self, **parts: Any) -> None:
-        self.dialect = replace(self.dialect, **parts)
-
-    def header_in(self, rows: Sequence[Sequence[Any]]) -> _Header:
-        """The first row with the names that it must have, else the first with any."""
-        filled = [i for i, row in enumerate(rows, 1) if any(cell not in (None, "") for cell in row)]
-        named = [i for i in filled if self.names and self.names.issubset(rows[i - 1])]
-        first = (named or filled or [i for i, row in enumerate(rows, 1) if row] or [1])[0]
-        above = [dict(zip(rows[first - 1], rows[i - 1], strict=False)) for i in filled if i < first]
-        return _Header(first, bool(named), above)
-
-    def begins_at(self, header: _Header) -> None:
-        self.above = header.above
-        if header.above and self.like == OPEN:  # said once, at the start of a campaign
-            self.notes.append(f"its header is row {header.row}: what stands above is left out.")
-
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -132,12 +54,12 @@ def read_table(
     decimal mark only if the separator is, too. Rows of several files follow each other; all must have the same columns.
     The index has the numbers of rows in a spreadsheet. ``attrs["notes"]`` has sentences that a user should know, such
     as "... is not UTF-8: read as ...", ``attrs["dialect"]`` how the first file is written, ``attrs["above"]`` what is
-    above headers, ``attrs["files"]`` how many rows each file has.
+    above headers, ``attrs["files"]`` how many rows each file has, ``attrs["formats"]`` how a workbook shows columns.
     """
     tables, notes, files = [], [], []
     for path in paths:
         read, _ = _format_of(path)
-        file = _File(frozenset(text), frozenset(names), dialect, like)
+        file = File(frozenset(text), frozenset(names), dialect, like)
         with _told_of(path, "read"):
             tables.append(_named(read(contents(path), file), file.notes))
             if tables[-1].column_names != tables[0].column_names:
@@ -149,7 +71,7 @@ def read_table(
         frame = pd.DataFrame({name: _series(table[name]) for name in table.column_names})
     frame.index = pd.Index(np.concatenate([np.asarray(file.rows, dtype=np.int64) for file in files]))
     frame.attrs.update(notes=notes, dialect=files[0].dialect, decimal=files[0].dialect.mark)
-    frame.attrs["above"] = [row for file in files for row in file.above]
+    frame.attrs |= {"above": [row for file in files for row in file.above], "formats": files[0].formats}
     frame.attrs["files"] = [(str(path), len(one)) for path, one in zip(paths, tables, strict=True)]
     return frame
 
@@ -174,10 +96,10 @@ def _told_of(path: str, done: str) -> Iterator[None]:
         raise FileError(f"{path} cannot be {done}: {' '.join(str(said).split())}") from error
 
 
-def _format_of(path: str) -> tuple[Callable[..., Any], Callable[..., bytes]]:
+def _format_of(path: str, *others: str) -> tuple[Callable[..., Any], Callable[..., bytes]]:
     suffix = os.path.splitext(str(path).lower().removesuffix(".gz"))[1]
     if suffix not in FORMATS or (_is_packed(path) and suffix in (".parquet", ".xlsx")):
-        known = ", ".join(FORMATS)
+        known = ", ".join([*FORMATS, *others])
         raise FileError(f"{path}: a table is told by its suffix, one of {known}; .gz may follow those of text.")
     return FORMATS[suffix]
 
@@ -189,7 +111,8 @@ def _is_packed(path: str) -> bool:
 def _named(table: Any, notes: list[str]) -> Any:
     """The named columns. One without a name may be empty, or the index that pandas writes before all others."""
     kept: dict[str, Any] = {}
-    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+    pairs = enumerate(zip(table.column_names, table.columns, strict=True))
+    for i, name, column in ((i, *part) for i, pair in pairs for part in _without_lists(*pair)):
         if name in kept:
             raise ValueError(f"several columns have the name {name!r}. Rename all but one.")
         is_counter = i == 0 and table.num_columns > 1 and column.type == pa.int64() and not column.null_count
@@ -204,6 +127,20 @@ def _named(table: Any, notes: list[str]) -> Any:
     return pa.table(kept)
 
 
+def _without_lists(name: str, column: Any) -> list[tuple[str, Any]]:
+    """A column, or one for each place in its lists of numbers."""
+    types, kind = pa.types, column.type
+    if not types.is_nested(kind):
+        return [(name, column)]
+    cells = column.to_pandas().rename(name)
+    reading = readings_of(cells.to_frame())[name]
+    numbers = read(cells, reading)
+    if reading.kind != "embedding" or (numbers.isna().all(axis=1) & cells.notna()).any():
+        remedy = "Leave it out, or make all lists of numbers, and of one length"
+        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
+    return [(place, pa.chunked_array([pa.array(numbers[place], from_pandas=True)])) for place in numbers]
+
+
 def _series(column: Any) -> pd.Series:
     """A column of Arrow in pandas; whole numbers and booleans with gaps in the types of pandas that have gaps."""
     if pa.types.is_null(column.type):
@@ -214,39 +151,7 @@ def _series(column: Any) -> pd.Series:
     return column.to_pandas(date_as_object=False)
 
 
-def _table(names: list[str], columns: list[list[Any]], file: _File) -> Any:
-    arrays = [_array(cells, name in file.text, name, file.notes) for name, cells in zip(names, columns, strict=True)]
-    return pa.Table.from_arrays(arrays, names)
-
-
-def _array(values: list[Any], as_text: bool, name: str, notes: list[str]) -> Any:
-    """Python's own values as a column of Arrow: of one type if they have one, else text."""
-    if any(isinstance(value, dict | list) for value in values):
-        raise ValueError(f"column {name!r} is nested, and a cell must be one value. Flatten it.")
-    values = [None if value != value else value for value in values]  # NaN
-    if not as_text:
-        for cells in (values, [None if value in GAPS else value for value in values]):
-            with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-                return pa.array(cells)
-        if {type(value) for value in values} <= {int, float, type(None)}:
-            notes.append(TOO_LONG.format(name))
-    return pa.array([_plain_text(value) for value in values], pa.string())
-
-
-def _plain_text(value: Any) -> str | None:
-    """A value as a person types it: whole numbers without a point, days without an hour."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, float | decimal.Decimal) and math.isfinite(value) and value == int(value):
-        if isinstance(value, float) and abs(value) > EXACT:
-            raise ValueError(f"the number {value!r} has lost digits. Keep ids and labels as text.")
-        return str(int(value))
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(" ").removesuffix(" 00:00:00")
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def _decoded(content: bytes, file: _File) -> str:
+def _decoded(content: bytes, file: File) -> str:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = content.decode("utf-16")
         file.found(encoding="utf-16")
@@ -267,7 +172,7 @@ def _decoded(content: bytes, file: _File) -> str:
 # --- .csv and .tsv --------------------------------------------------------------------------------
 
 
-def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -> Any:
+def _read_delimited(content: bytes, file: File, delimiter: str | None = None) -> Any:
     """Cells by Arrow, which refuses rows of another width; what it lacks is the header, the delimiter and the types.
 
     pandas fills short rows with gaps and so does not see a missing delimiter.
@@ -296,7 +201,7 @@ def _read_delimited(content: bytes, file: _File, delimiter: str | None = None) -
     return pa.Table.from_arrays(typed, names)
 
 
-def _beginnings(text: str, delimiters: str, file: _File) -> Iterator[tuple[Any, ...]]:
+def _beginnings(text: str, delimiters: str, file: File) -> Iterator[tuple[Any, ...]]:
     """For each delimiter where the header starts; the largest counts.
 
     It has the names that it must have, and gives the first rows its width, or that of most columns.
@@ -317,7 +222,7 @@ def _beginnings(text: str, delimiters: str, file: _File) -> Iterator[tuple[Any, 
         yield header.is_named, width > 1, is_even, is_like, width, -place, starts[header.row - 1], mark, header
 
 
-def _parsed(text: str, delimiter: str, header: _Header, file: _File) -> Any:
+def _parsed(text: str, delimiter: str, header: Header, file: File) -> Any:
     """All rows as texts, those above the header empty."""
     if text.count('"') % 2:
         _check_quotes(text, delimiter)
@@ -371,7 +276,7 @@ def _shows(texts: Any, mark: str) -> bool:
     return len(marked) > 0 and _all_match(texts, pattern) and not _all_match(marked, PARTED_THOUSANDS)
 
 
-def _typed(column: Any, texts: Any, name: str, file: _File) -> Any:
+def _typed(column: Any, texts: Any, name: str, file: File) -> Any:
     """A column of texts as numbers or booleans, if every text is one; else the texts."""
     if texts.null_count == len(texts):  # words for gaps alone are texts
         return pa.nulls(len(column)) if 0 < column.null_count == len(column) else column
@@ -438,7 +343,7 @@ def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read_lines(content: bytes, file: _File) -> Any:
+def _read_lines(content: bytes, file: File) -> Any:
     rows, file.rows = [], []
     for number, line in enumerate(_decoded(content, file).split("\n"), 1):
         if line.strip():
@@ -450,27 +355,42 @@ def _read_lines(content: bytes, file: _File) -> Any:
             if not isinstance(rows[-1], dict):
                 raise ValueError(f"line {number} must be a JSON object, {{...}}")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return _table(names, [[row.get(name) for row in rows] for name in names], file)
+    return table_of(names, [[row.get(name) for row in rows] for name in names], file)
 
 
 def _write_lines(frame: pd.DataFrame, *_: Any) -> bytes:
-    rows = zip(*(_values(column) for _, column in frame.items()), strict=True)
+    rows = zip(*(plain_values(column) for _, column in frame.items()), strict=True)
     lines = [
-        json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, allow_nan=False, default=_plain_text)
+        json.dumps(dict(zip(frame.columns, row, strict=True)), ensure_ascii=False, allow_nan=False, default=plain_text)
         for row in rows
     ]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _read_parquet(content: bytes, file: _File) -> Any:
-    packed = parquet.ParquetFile(pa.BufferReader(content))
-    known = packed.metadata
-    check_size(8 * known.num_rows * known.num_columns, len(content), "Give it in Python, as a table in memory.")
+def _read_parquet(content: bytes, file: File) -> Any:
+    texts = [one.name for one in parquet.read_schema(pa.BufferReader(content)) if _is_string(one.type)]
+    packed = parquet.ParquetFile(pa.BufferReader(content), read_dictionary=texts)  # different ones once, until measured
+    known, remedy = packed.metadata, "Give it in Python, as a table in memory."
+    n_bytes = sum(known.row_group(i).total_byte_size for i in range(known.num_row_groups))
+    check_size(max(n_bytes, 8 * known.num_rows * known.num_columns), len(content), remedy)
     table = packed.read()  # which takes no columns from names of folders
+    check_size(sum(map(_decoded_size, table.columns)), len(content), remedy)
     file.rows = range(1, len(table) + 1)
     pairs = zip(table.column_names, table.columns, strict=True)
     columns = [_parquet_column(name, column, name in file.text) for name, column in pairs]
     return pa.Table.from_arrays(columns, table.column_names)
+
+
+def _is_string(kind: Any) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _decoded_size(column: Any) -> int:
+    """Bytes of a column, of one by a dictionary once its texts are repeated."""
+    if not (pa.types.is_dictionary(column.type) and _is_string(column.type.value_type)):
+        return column.nbytes
+    lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+    return sum(compute.sum(one.cast(pa.int64())).as_py() or 0 for one in lengths)
 
 
 def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
@@ -478,11 +398,10 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
     types, kind = pa.types, column.type
     if types.is_dictionary(kind):
         return _parquet_column(name, column.cast(kind.value_type), as_text)
-    if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        remedy = "Leave it out, or make a column of each number of its lists"
-        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
-    if as_text and not (types.is_string(kind) or types.is_large_string(kind)):
-        return _array(column.to_pylist(), True, name, [])
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. Leave it out.")
+    if as_text and not _is_string(kind):
+        return column_of(column.to_pylist(), True, name, [])
     if types.is_time(kind):
         return column.cast(pa.string())
     if types.is_decimal(kind):
@@ -491,137 +410,6 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
         except pa.ArrowInvalid:  # a fraction, or too many digits
             return column.cast(pa.float64() if kind.scale > 0 else pa.string())
     return column
-
-
-# --- workbooks ------------------------------------------------------------------------------------
-
-
-def _read_workbook(content: bytes, file: _File) -> Any:
-    """The sheet that is asked for, else one that has the table, first the one that is open in the workbook."""
-    import openpyxl  # type: ignore[import-untyped]
-
-    _check_formulas(content)
-    book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    sheet, first = _sheet_of(book, file)
-    filled = {
-        number: row
-        for number, row in enumerate(sheet.iter_rows(min_row=first), first)
-        if any(cell.value not in (None, "") for cell in row)
-    }
-    if not filled:
-        raise ValueError("the sheet is empty. It must begin with a header, the names of the columns.")
-    (_, *file.rows), cells = filled, [*filled.values()]
-    errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
-    if errors:
-        file.notes.append(f"cells that hold an error are missing values: {shown(errors, 3)} of {sheet.title!r}.")
-    names, columns = [], []
-    for head, *below in itertools.zip_longest(*cells):  # column by column
-        names.append(str(_of_cell(head, True) or ""))
-        columns.append([_of_cell(cell, names[-1] in file.text) for cell in below])
-    return _table(names, columns, file)
-
-
-def _sheet_of(book: Any, file: _File) -> tuple[Any, int]:
-    """The sheet that is asked for, else the first that has the table; and the row of its header."""
-    sheets, asked, like = {sheet.title: sheet for sheet in book.worksheets}, file.dialect.sheet, file.like.sheet
-    if asked not in (None, *sheets):
-        raise ValueError(f"it has no sheet {asked!r}. Its sheets: {', '.join(map(repr, sheets))}.")
-    seen = [title for title, sheet in sheets.items() if sheet.sheet_state == "visible"]
-    first = (title for title in (like, book.active.title) if title in sheets)
-    headers = {}
-    for title in [asked] if asked else dict.fromkeys([*first, *seen]):
-        sheets[title].reset_dimensions()  # not every program writes the right ones
-        headers[title] = file.header_in([*sheets[title].iter_rows(max_row=MOST_ABOVE, values_only=True)])
-    title = max(headers, key=lambda title: headers[title].is_named)  # the first of equals
-    file.found(sheet=title)
-    file.begins_at(headers[title])
-    if len(seen) > 1 and title not in (asked, like):
-        file.notes.append(f"of {len(seen)} sheets, {title!r} was read. --sheet names another.")
-    return sheets[title], headers[title].row
-
-
-def _of_cell(cell: Any, as_text: bool) -> Any:
-    """The value of a cell; as text with the zeros that a format like 000 shows before it."""
-    if cell is None or cell.value == "" or cell.data_type == "e":
-        return None
-    if isinstance(cell.value, str):  # with characters that XML has not, as workbooks write them
-        return re.sub("_x([0-9A-Fa-f]{4})_", lambda found: chr(int(found[1], 16)), cell.value)
-    if as_text and type(cell.value) is int and set(cell.number_format) == {"0"}:
-        return str(cell.value).zfill(len(cell.number_format))
-    return cell.value
-
-
-def _check_formulas(content: bytes) -> None:
-    """Refuse formulas whose results were never saved: they would be empty cells."""
-    without = rb'<c [^>]*?r="([A-Z]+[0-9]+)"[^>]*><f(?:[^>]*/>|[^>]*>[^<]*</f>)(?:<v\s*/>|<v></v>)?</c>'
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        n_bytes = sum(member.file_size for member in packed.infolist())
-        check_size(n_bytes, len(content), "Save it as .csv, if that is right.")
-        for name in packed.namelist():
-            if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name) and (found := re.search(without, packed.read(name))):
-                raise ValueError(f"cell {found[1].decode()} holds a formula without a result: open and save it.")
-
-
-def _write_workbook(frame: pd.DataFrame, _: Dialect, choices: Choices | None) -> bytes:
-    """A workbook with one sheet. Texts are cells of text, which keep "03" as it is also when a person edits them."""
-    import openpyxl
-
-    if len(frame) >= SHEET_ROWS:
-        raise ValueError(f"a sheet holds {SHEET_ROWS - 1} rows, and there are {len(frame)}. Write .csv.")
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet("table")
-    cells = [[_as_cell(sheet, value) for value in (name, *_values(frame[name]))] for name in frame]
-    sheet.freeze_panes = "A2"
-    for number, column in enumerate(cells, 1):
-        width = max(len(str(cell.value or "")) for cell in column)
-        sheet.column_dimensions[openpyxl.utils.get_column_letter(number)].width = min(width + 2, WIDEST)
-        if choices and column[0].value == choices.column:
-            _offer(book, sheet, number, column, choices)
-    for row in zip(*cells, strict=True):  # a sheet that is begun must be ended: by now nothing is refused
-        sheet.append(row)
-    target = io.BytesIO()
-    book.save(target)
-    return target.getvalue()
-
-
-def _offer(book: Any, sheet: Any, number: int, column: list[Any], choices: Choices) -> None:
-    """Make cells of text with a list to choose from, which is in a hidden sheet."""
-    import openpyxl
-    from openpyxl.worksheet.datavalidation import DataValidation  # type: ignore[import-untyped]
-
-    for cell in column:
-        cell.number_format = "@"
-    if not choices.labels:
-        return
-    rows, letter = [[_as_cell(sheet, label)] for label in choices.labels], openpyxl.utils.get_column_letter(number)
-    offered = DataValidation("list", f"labels!$A$1:$A${len(rows)}", showErrorMessage=choices.closed)
-    offered.add(f"{letter}2:{letter}{max(2, len(column))}")
-    sheet.data_validations.append(offered)
-    listed = book.create_sheet("labels")
-    listed.sheet_state = "hidden"
-    for row in rows:
-        listed.append(row)
-
-
-def _as_cell(sheet: Any, value: Any) -> Any:
-    import openpyxl
-
-    made = openpyxl.cell.WriteOnlyCell(sheet)
-    if isinstance(value, str) and value:
-        if len(value) > CELL_CHARACTERS:
-            raise ValueError(f"a cell holds {CELL_CHARACTERS} characters, and a text has {len(value)}. Write .csv.")
-        value.encode()  # refuses half of a character here
-        value = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", value)
-        value = re.sub("[\0-\x08\x0b-\x1f]", lambda found: f"_x{ord(found[0]):04X}_", value)
-        made.value, made.number_format = value, "@"
-        made.data_type = "s"  # a text, even where it begins with =
-    elif isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
-        if not math.isfinite(value) or (isinstance(value, int) and abs(value) > EXACT):
-            raise ValueError(f"a workbook cannot hold the number {value}. Write .csv.")
-        made.value, made.data_type = str(value), "n"  # with all digits; as a number it would be cut to 16
-    else:
-        made.value = None if value == "" else value
-    return made
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -636,23 +424,16 @@ def write_table(
         temporary.write_bytes(content)
 
 
-def packed(frame: pd.DataFrame, path: str, dialect: Dialect, choices: Choices | None = None) -> bytes:
-    """The content of the file."""
-    _, write = _format_of(path)
+def packed(frame: pd.DataFrame, path: str, dialect: Dialect, choices: Choices | None = None, *others: str) -> bytes:
+    """The content of the file; ``others`` are suffixes that this command takes as well."""
+    _, write = _format_of(path, *others)
     with _told_of(path, "written"):
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         if len({*frame.columns} - {""}) < frame.shape[1]:
             raise ValueError("columns must have names that differ.")
-        frame.attrs = {}  # what was found of another file
+        frame.attrs = {"formats": frame.attrs.get("formats", {})}  # nothing else of what was found of another file
         content = write(frame, dialect, choices)
         return gzip.compress(content, mtime=0) if _is_packed(path) else content  # no time: equal tables, equal files
-
-
-def _values(column: pd.Series) -> list[Any]:
-    """A column as Python's own values, None where one is missing."""
-    pairs = zip(column.astype(object).tolist(), column.isna().tolist(), strict=True)
-    values = [None if gap else value.item() if hasattr(value, "item") else value for value, gap in pairs]
-    return [value.to_pydatetime(warn=False) if isinstance(value, pd.Timestamp) else value for value in values]
 
 
 FORMATS: dict[str, tuple[Callable[..., Any], Callable[..., bytes]]] = {
@@ -660,6 +441,6 @@ FORMATS: dict[str, tuple[Callable[..., Any], Callable[..., bytes]]] = {
     ".tsv": (functools.partial(_read_delimited, delimiter="\t"), functools.partial(_write_delimited, delimiter="\t")),
     ".jsonl": (_read_lines, _write_lines),
     ".parquet": (_read_parquet, lambda frame, *_: frame.to_parquet(index=False)),
-    ".xlsx": (_read_workbook, _write_workbook),
+    ".xlsx": (read_workbook, write_workbook),
 }
 """How the content of each format is read, and how it is made of a table."""

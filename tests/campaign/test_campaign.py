@@ -43,8 +43,11 @@ def opened(tmp_path, frame, **options):
     return Campaign.open(tmp_path / "churn.db", frame, **options)
 
 
+SAYS = truth(table())
+
+
 def told(campaign, batch):
-    return campaign.tell({id: truth(table())[id] for id in batch.index})
+    return campaign.tell({id: SAYS[id] for id in batch.index})
 
 
 def counts(campaign):
@@ -405,11 +408,11 @@ def test_rows_that_are_gone_or_changed_are_listed_and_taken_on_a_word(tmp_path):
 def test_labelled_rows_that_are_gone_teach_nothing(tmp_path):
     campaign = started(tmp_path)
     ids = campaign.ask(40).index.tolist()
-    campaign.tell({id: truth(table())[id] for id in ids})
+    campaign.tell({id: SAYS[id] for id in ids})
     with pytest.warns(UserWarning, match="10 rows are gone"):
         campaign = opened(tmp_path, table()[~table()["customer"].isin(ids[:10])], changes="take")
     assert (counts(campaign).n_rows, counts(campaign).n_labels) == (N - 10, 30)
-    assert campaign.recheck(40)["label"].to_dict() == {id: truth(table())[id] for id in ids[10:]}
+    assert campaign.recheck(40)["label"].to_dict() == {id: SAYS[id] for id in ids[10:]}
 
 
 def test_a_model_and_a_query_of_the_users_own_are_handed_in_again_and_compared(tmp_path):
@@ -511,7 +514,8 @@ def test_of_coins_no_status_says_stop_and_the_first_batches_say_that_a_class_is_
 def test_recheck_lists_the_labels_that_were_turned_round_first(tmp_path):
     frame = table(200)
     campaign = started(tmp_path, frame)
-    says = {id: truth(frame)[id] for id in campaign.ask(150).index}
+    known = truth(frame)
+    says = {id: known[id] for id in campaign.ask(150).index}
     turned = list(says)[:3]
     campaign.tell(says | {id: "no" if says[id] == "yes" else "yes" for id in turned})
     found = campaign.recheck(15)
@@ -611,16 +615,16 @@ def test_boosting_of_other_libraries_takes_text_labels_and_categories_without_a_
 def test_labels_that_come_into_the_table_later_are_taken_and_those_against_the_campaign_are_named(tmp_path):
     campaign, frame = started(tmp_path), table()
     ids = campaign.ask(20).index.tolist()
-    campaign.tell({id: truth(frame)[id] for id in ids})
+    campaign.tell({id: SAYS[id] for id in ids})
     late = [id for id in frame["customer"] if id not in ids][:30]
-    frame["churn"] = frame["customer"].map({id: truth(frame)[id] for id in [*ids[1:], *late]} | {ids[0]: "perhaps"})
+    frame["churn"] = frame["customer"].map({id: SAYS[id] for id in [*ids[1:], *late]} | {ids[0]: "perhaps"})
     with pytest.warns(UserWarning, match="The table has") as said:
         campaign = opened(tmp_path, frame)
     lines = [str(one.message) for one in said]
     assert "has 30 labels new to the campaign, taken now" in lines[0]
     assert "1 label against the campaign, whose own stay" in lines[1]
     assert f"'perhaps' for {ids[0]!r}." in lines[1]
-    assert campaign.to_frame()["churn"].dropna().to_dict() == {id: truth(table())[id] for id in [*ids, *late]}
+    assert campaign.to_frame()["churn"].dropna().to_dict() == {id: SAYS[id] for id in [*ids, *late]}
     campaign.withdraw([ids[0], late[0]])  # now the label of the table counts for one, and stays away for the other
     with pytest.warns(UserWarning, match="The table has") as said:
         found = opened(tmp_path, frame).to_frame()["churn"]
@@ -663,6 +667,19 @@ def test_labels_are_renamed_added_closed_and_opened_and_the_history_keeps_what_w
     for given in ({}, {"task": "regression", "closed": True}, {"rename": {"nope": "no"}}, {"add": ["x"]}):
         with pytest.raises(CampaignError, match=r"`set` takes either|`rename` must name|`add` is for a closed set"):
             campaign.set(**given)
+
+
+def test_numbers_that_are_classes_can_be_renamed_to_words_and_old_files_still_hold(tmp_path):
+    campaign = started(tmp_path)
+    old = {id: i % 3 for i, id in enumerate(campaign.ask(12).index)}
+    campaign.tell(old)
+    for bad in ({0: "no", "0": "nein"}, {"5": "no"}):
+        with pytest.raises(CampaignError, match="must name labels of 0, 1, 2, each once"):
+            campaign.set(rename=bad)
+    campaign.set(rename={"0": "no", 1: "yes"}, closed=True)
+    assert (campaign.kind, counts(campaign).by_label) == ("classes", {"no": 4, "yes": 4, "2": 4})
+    assert campaign.tell(old).n_same == campaign.tell({id: str(label) for id, label in old.items()}).n_same == 12
+    assert opened(tmp_path, table()).ask(1)["guess"].isin(["no", "yes", "2"]).all()
 
 
 def test_what_labels_are_can_be_changed_there_and_back(tmp_path):

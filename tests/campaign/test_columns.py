@@ -2,12 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from skactive import Campaign
 from skactive.campaign import CampaignError
 from skactive.campaign._columns import check_readings, described, read, readings_of
-from skactive.campaign._store import Event, Overtaken
+from skactive.campaign._ledger import Event
+from skactive.campaign._store import Overtaken
 
 TENTHS = [f"{v:.1f}" for v in np.arange(13.1, 23.1, 0.1)]
 COMMAS, GERMAN, DAYS = ["13,20", "12,9", "980"] * 20, ["980", "12.500", "1.028"] * 20, ["05.01.2024", "31.12.2023"] * 20
@@ -50,6 +52,27 @@ def test_nearly_all_cells_decide_and_a_cell_in_doubt_is_a_gap(cells, decimal, ki
     assert (found["kind"], found["odd"]) == (kind, odd)
     assert found["gaps"] == values.isna().sum()
     assert pd.isna(values.iloc[-1]) if last is None else values.iloc[-1] == last
+
+
+@pytest.mark.parametrize("make", [np.array, "arrow"])
+def test_lists_of_one_length_are_numbers_and_others_are_refused(tmp_path, make):
+    lists = [[i / 8, -i / 8, 1.0] for i in range(40)]
+    arrow = pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.float64())))
+    frame = table().assign(x=arrow if make == "arrow" else pd.Series([make(one) for one in lists]))
+    campaign = Campaign.start(tmp_path / "c.db", frame, target="y", id="id", random_state=0)
+    assert campaign.columns()["read_as"]["x"] == "list of 3 numbers"
+    campaign.tell({id: "high" if int(id[1:]) > 20 else "low" for id in campaign.ask(30).index})
+    new = frame.tail(2).assign(x=pd.Series([[5.0, -5.0, 1.0], [1.0]], [38, 39]), high=[True, None])
+    with pytest.warns(UserWarning, match=r"Column 'x': 1 value is no list of 3 numbers \('\[1.0\]', row 'r39'\)"):
+        assert campaign.predict(new)["guess"]["r38"] == "high"
+    Campaign.open(tmp_path / "c.db", frame).ask(1)
+    for bad, message in (
+        (frame.assign(x=[[1.0] * (i % 3 + 1) for i in range(40)]), "must have lists of numbers of one length"),
+        (frame.assign(x=[["a"]] * 40), "must have lists of numbers of one length"),
+        (frame.assign(**{"x 2": 1}), "must have no column 'x 2' beside the lists of 'x'"),
+    ):
+        with pytest.raises(CampaignError, match=message):
+            Campaign.start(tmp_path / "d.db", bad, target="y", id="id")
 
 
 def table():
@@ -110,7 +133,8 @@ def test_the_file_holds_kinds_and_units_and_nothing_of_a_row_and_no_column_of_gr
     assert b"Jones" not in content
     readings = campaign._settings["readings"]
     assert set(readings) == {"x", "high", "note", "dose"}
-    for name, wrong in {"kind": "no", "mark": "", "after": "7 Smith", "form": "Smith", "grouped": 1}.items():
+    others = {"mark": "", "after": "7 Smith", "form": "Smith", "grouped": 1}
+    for name, wrong in (("kind", "no"), ("kind", "embedding"), *others.items()):
         with pytest.raises(ValueError, match="column 'dose' has no reading"):
             check_readings({**readings, "dose": {**readings["dose"], name: wrong}}, readings)
     with pytest.raises(ValueError, match="has a reading"):

@@ -18,9 +18,10 @@ from skactive import Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
 from skactive.campaign._columns import readings_of
 from skactive.campaign._labels import alike_in, converted, kind_of, plain_label, plain_labels
+from skactive.campaign._ledger import RULES, Event, Ledger, State
 from skactive.campaign._models import fitted_preprocessing, folds_of, guesses_of, judged, named_model
 from skactive.campaign._picks import picks_of
-from skactive.campaign._store import RULES, Event, Ledger, State, cut
+from skactive.campaign._store import cut
 from skactive.campaign._table import row_hashes
 
 VALUES = st.one_of(st.none(), st.integers(-9, 9), st.text(max_size=3), st.booleans())

@@ -1,5 +1,6 @@
 """The file of a campaign: whole after a kill, one truth for many processes, refused if it is not ours."""
 
+import datetime
 import itertools
 import json
 import multiprocessing
@@ -22,6 +23,7 @@ from skactive import Campaign
 from skactive._utils.sqlite import checksum
 from skactive.campaign import CampaignError, CampaignFileError
 from skactive.campaign._labels import Answer
+from skactive.campaign._ledger import Ledger
 from skactive.campaign._store import Store
 
 FORK = multiprocessing.get_context("fork")
@@ -368,6 +370,7 @@ def test_a_withdrawn_label_comes_back_when_its_row_was_asked_for_again_or_on_a_w
     every_week = dict.fromkeys(ids, "a")
     campaign.tell(every_week, annotator="ann")
     campaign.withdraw(ids[:2])
+    campaign.set(rename={"a": "A"})
     said = str(campaign.tell(every_week, annotator="ann"))
     assert said == "0 new labels, 2 known already, 2 left out, as withdrawn or replaced since."
     assert counts(campaign).n_labels == 12
@@ -392,6 +395,23 @@ def test_the_latest_label_is_the_one_that_was_given_last_whatever_the_order_of_f
     assert campaign.to_frame().loc[id, "y"] == "a"  # told now
 
 
+def test_a_clock_that_was_ahead_once_counts_no_more_and_one_that_is_behind_changes_nothing():
+    ledger = Ledger()
+    ids = ["rows", [["a", "b", "c"], "00" * 24, [None] * 3]]
+    records = [("2026", *ids), ("2026", "tell", ["", [0], ["x"]]), ("2136", "tell", ["", [1], ["x"]])]
+    for year, now, kind, content in (
+        *((year, year, *record) for year, *record in records),
+        ("2027", "2027", "tell", ["", [2], ["x"]]),
+        ("1970", "2027", "tell", ["", [0], ["y"]]),
+        ("2028", "2028", "tell", ["", [0], ["z"], [1.7e9]]),
+    ):
+        ledger.take(json.dumps([kind, f"{year}-06-01T00:00:00+00:00", content]).encode())
+        assert datetime.datetime.fromtimestamp(ledger.now, datetime.UTC).year == int(now)
+    assert ledger.votes_on(1) == {"": "x"}
+    whens = [ledger.votes[""][row][0] for row in (1, 2, 0)]
+    assert whens[0] == whens[1] > whens[2] == 1.7e9  # the label from the future is as old as the next record
+
+
 def test_withdrawn_answers_of_an_export_come_back_when_they_are_given_anew(tmp_path):
     campaign = started(tmp_path / "c.db")
     label, skip = campaign.ask(2).index
@@ -399,6 +419,8 @@ def test_withdrawn_answers_of_an_export_come_back_when_they_are_given_anew(tmp_p
     campaign._take(export)
     campaign.withdraw([label, skip])
     assert campaign._take(export).n_left_out == 2
+    assert {label, skip} <= {*campaign.ask(N - 10).index}
+    assert campaign._take(export).n_left_out == 2  # asked for again, and the answers are those of before
     assert counts(campaign).n_skipped == 0
     assert campaign._take([Answer(label, "a", "ann", when=1001.5)]).n_labels == 1
     assert campaign._take([export[1]], unasked=True).n_skipped == 1

@@ -1,5 +1,6 @@
 """The commands over one file: what they write, what they say, what they refuse."""
 
+import datetime
 import io
 import itertools
 import json
@@ -12,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 
@@ -281,8 +283,9 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
         shutil.copy("pool/p0.parquet", f"pool/{name}")
     assert "90 rows of pool" in shell(of("again.db", "pool")).out
     assert "pool/p0.parquet, rows 1, 2, 3" in shell(of("c.db", *PARTS, "pool/_old.parquet"), 2).err
-    campaign.tell({id: truth(table)[id] for id in ids})
-    filled("4.csv", truth(table))
+    says = truth(table)
+    campaign.tell({id: says[id] for id in ids})
+    filled("4.csv", says)
     shell("tell 4.db 4.csv")
     shell("export 4.db -o all.parquet --guesses")
     written, frame = pd.read_parquet("all.parquet").set_index("id"), campaign.to_frame(guesses=True)
@@ -647,15 +650,17 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     shell("withdraw c.db " + " ".join(ids[:9]))
     assert "and no others" in shell("set c.db --rename yes ja --close --add-label maybe").out
     assert "takes either --task" in shell("set c.db", 2).err
-    frame.drop(columns="churn").head(3).assign(plan="new").to_csv("new.csv", index=False)
+    assert "each label once" in shell("set c.db --rename ja a --rename ja b", 2).err
+    new = frame.drop(columns="churn").head(3).assign(plan="new")
+    Path("new.csv").write_text("A title;;\n" + new.to_csv(index=False, sep=";"))
     said = shell("predict c.db new.csv -o guessed.csv")
     assert ("3 rows" in said.out, "note: Categories that no row of the table has" in said.err) == (True, True)
+    assert "its header is row 2" in said.err
     assert set(pd.read_csv("guessed.csv")["guess"]) <= {"ja", "no"}
-    frame.drop(columns="age").to_csv("new.csv", index=False)
-    assert (
-        "new.csv: the table must have all columns that the model learns from. It lacks 'age'"
-        in shell("predict c.db new.csv", 2).err
-    )
+    new.assign(guess="mine").to_csv("new.csv", index=False)
+    assert "has a column 'guess'" in shell("predict c.db new.csv -o guessed.csv --force", 2).err
+    new.drop(columns="age").to_csv("new.csv", index=False)
+    assert "new.csv has no column 'age': add it" in shell("predict c.db new.csv", 2).err
     shell("ask c.db -n 4 -o b.csv")
     assert "Leave out -n, --must" in shell("ask c.db --again -n 3", 2).err
     batch = pd.read_csv("b.csv", dtype={"id": str}).assign(churn="no", comment=["odd", None, None, None])
@@ -700,6 +705,27 @@ def test_batches_hold_all_digits_of_short_floats_and_numbers_beside_an_odd_cell(
         write_table(batch.assign(churn="no"), f"b{back}")
         assert shell(f"tell c.db b{back}").err == ""
     assert pd.read_excel("a.xlsx")["age"].map(type).value_counts().to_dict() == {float: N - 1, str: 1}
+
+
+def test_a_workbook_comes_back_with_its_dates_and_formats_and_an_error_in_it_is_said_when_it_is_news(shell):
+    book = openpyxl.Workbook()
+    book.active.append(["id", "when", "share", "churn"])
+    days = [datetime.datetime(2024, 1, 1 + i % 28) for i in range(N - 1)]
+    for i, day in enumerate(["soon", *days]):
+        book.active.append([f"{i:03d}", day, "#N/A" if i == 5 else i / N])
+        book.active.cell(i + 2, 3).number_format = "0 %"
+    book.save("pool.xlsx")
+    said = shell("start c.db --pool pool.xlsx --id id --target churn --seed 0").err
+    assert "cells that hold an error are missing values: 'C7' of 'Sheet'" in said
+    assert shell(f"ask c.db -n {N} -o a.xlsx").err == ""
+    sheet = openpyxl.load_workbook("a.xlsx")["table"]
+    cells = {cells[0].value: cells for cells in sheet.iter_rows(min_row=2)}
+    assert [cells["000"][3].value, cells["001"][3].value] == ["soon", days[0]]
+    assert [cells["003"][4].value, cells["003"][4].number_format] == [3 / N, "0 %"]
+    book.active.append(["new", days[0], 0.5])
+    book.save("pool.xlsx")
+    assert "'C7' of 'Sheet'" in shell("ask c.db -n 1").err
+    assert "one of .csv, .tsv, .jsonl, .parquet, .xlsx, .html, .json;" in shell("ask c.db -n 1 -o a.xls", 2).err
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.xlsx"])

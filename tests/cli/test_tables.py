@@ -25,8 +25,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skactive.cli import _files, main
+from skactive.cli._cells import OPEN, Choices, Dialect
 from skactive.cli._files import FileError, atomic_write
-from skactive.cli._tables import DELIMITERS, OPEN, Choices, Dialect, read_table, write_table
+from skactive.cli._tables import DELIMITERS, read_table, write_table
 
 TYPED = [".jsonl", ".parquet", ".xlsx"]
 
@@ -180,6 +181,16 @@ def test_what_stands_there_is_read_and_what_is_a_guess_is_told(name, content, ex
     assert frame.attrs["notes"] == ([f"{name}: {note}"] if note else [])
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_lists_of_numbers_of_one_length_are_a_column_for_each_place(suffix):
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "at": [[1.5, 2.0], None, [0.0, 4.0]], "y": None})
+    frame.to_parquet("a.parquet")
+    frame.to_json("a.jsonl", orient="records", lines=True)
+    found = read_table(f"a{suffix}", text=["id", "y"])
+    assert found.columns.tolist() == ["id", "at 0", "at 1", "y"]
+    np.testing.assert_array_equal(found[["at 0", "at 1"]], [[1.5, 2.0], [np.nan, np.nan], [0.0, 4.0]])
+
+
 def test_dates_are_dates_where_the_format_has_them():
     days = pd.Series(pd.to_datetime(["2024-01-05", None, "1969-12-31 23:59:59.5"], format="mixed"))
     for name in ("a.parquet", "a.xlsx"):
@@ -317,6 +328,8 @@ BAD_LINES = [
     ('{"i": 1, "a": 2, "a": 3}\n', "line 1 is no JSON object: it has a key twice"),
     ('{"i": 1}\n\n[1]\n', "line 3 must be a JSON object, {...}"),
     ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
+    ('{"i": [1]}\n{"i": [1, 2]}\n', "column 'i' holds values of the kind"),
+    ('{"i": ["a"]}\n', "column 'i' holds values of the kind"),
     ("{}\n", "It must begin with a header"),
 ]
 
@@ -332,7 +345,7 @@ def test_what_is_broken_or_no_table_is_refused():
         write_table(pd.DataFrame({"id": ["a"] * 1000, "x": np.arange(1000)}), name)
         whole = Path(name).read_bytes()
         refused("cannot be read: ", read, whole[: len(whole) // 2], name)
-    for cell in (b"x", [0.5]):
+    for cell in (b"x", ["x"], {"x": 1}):
         pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "x": pyarrow.array([cell])}), "a.parquet")
         refused("column 'x' holds values of the kind", read_table, "a.parquet")
     refused("the sheet is empty", read_sheet)
@@ -355,7 +368,9 @@ def test_what_unpacks_to_more_than_the_limit_is_refused_before_it_is_in_memory(m
     with zipfile.ZipFile("a.xlsx", "a", zipfile.ZIP_DEFLATED) as book:
         book.writestr("xl/more.xml", b" " * 2**20)
     pyarrow.parquet.write_table(pyarrow.table({"id": pyarrow.array([0] * 2**18)}), "a.parquet")
-    for name, remedy in (("a.csv.gz", "Unpack it first"), ("a.xlsx", "Save it as .csv"), ("a.parquet", "in Python")):
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["x" * 1000] * 1049}), "b.parquet")  # one text, by a dictionary
+    ways = ("Unpack it first", "Save it as .csv", "in Python", "in Python")
+    for name, remedy in zip(("a.csv.gz", "a.xlsx", "a.parquet", "b.parquet"), ways, strict=True):
         refused("it unpacks to more than 1 MiB", read_table, name)
         refused(remedy, read_table, name)
     assert len(read_table("b.csv.gz")) == 2**18 - 2
@@ -368,8 +383,8 @@ def test_a_missing_library_is_named_with_what_to_install_and_the_demonstration_n
     for library in ("openpyxl", "pyarrow"):
         monkeypatch.setitem(sys.modules, library, None)
         if library == "pyarrow":
-            for module in ("skactive.cli._commands", "skactive.cli._tables"):
-                monkeypatch.delitem(sys.modules, module)
+            for module in ("commands", "exchange", "tables"):
+                monkeypatch.delitem(sys.modules, f"skactive.cli._{module}")
         assert main(["start", "c.db", "--pool", "a.xlsx", "--id", "id", "--target", "y"]) == 1
         error = capsys.readouterr().err
         assert re.fullmatch(rf"skactive start: error: .*{library}.* pip install {library}\n", error)

@@ -12,8 +12,8 @@ import user_program
 from skactive._utils import types
 from skactive.campaign._campaign import TASKS
 from skactive.campaign._first_batch import FIRST
+from skactive.campaign._ledger import RULES
 from skactive.campaign._models import MODELS
-from skactive.campaign._store import RULES
 from skactive.causal import CausalBALDQuery
 from skactive.datasets import TABLES
 from skactive.mc_dropout._training import ACTIVATIONS, OPTIMIZERS
