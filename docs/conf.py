@@ -92,7 +92,7 @@ def setup(app: Any) -> None:
 html_theme = "pydata_sphinx_theme"
 html_title = f"skactive {release}"
 html_theme_options = {
-    "show_prev_next": False,
+    "show_prev_next": True,
     "navigation_with_keys": False,
     "logo": {"text": "skactive"},  # the version stands in the titles of pages
     "navbar_align": "left",

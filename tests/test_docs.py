@@ -49,7 +49,7 @@ def test_readme_experiment_runs(capsys):
     assert "minus uniform" in capsys.readouterr().out
 
 
-LONG = {"batch_size", "causal", "cluster", "experiments", "plots", "queries", "risk", "stopping"}
+LONG = {"experiments", "net", "noise", "regression"}
 
 
 class WithShell(doctest.DocTestParser):
