@@ -104,6 +104,7 @@ html_theme_options = {
     "footer_end": [],
 }
 html_static_path = ["_static"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_css_files = ["skactive.css"]
 html_sidebars = {"index": [], "changelog": []}
 html_show_sourcelink = False
