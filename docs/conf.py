@@ -116,7 +116,7 @@ def setup(app: Any) -> None:
 html_theme = "pydata_sphinx_theme"
 html_title = f"skactive {release}"
 html_theme_options = {
-    "show_prev_next": False,
+    "show_prev_next": True,
     "navigation_with_keys": False,
     "logo": {"text": "skactive"},  # the version stands in the titles of pages
     "navbar_align": "left",
@@ -129,6 +129,7 @@ html_theme_options = {
 }
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_static_path = ["_static"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_css_files = ["skactive.css"]
 html_sidebars = {"index": [], "changelog": []}
 html_show_sourcelink = False
