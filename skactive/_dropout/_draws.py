@@ -19,9 +19,8 @@ from torch import Tensor, nn
 from .._utils.devices import Lock
 from .._utils.validation import check_n_draws
 from ._dropout_calls import PROBES, OtherCallsError, Pass, Site, Sites, folded_error, most_kept, plain_pass
-from ._first_look import learn_random_calls
+from ._first_look import generators_of, learn_random_calls, no_other_randomness
 from ._frozen_net import Forward, FrozenNet, RowsMixedError, is_close, rows_mixed_error, without_covers
-from ._generators import no_other_randomness
 from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
 from ._recording import Recording, record
 from ._rows import Rows, copied, differ, is_out_of_memory, spread
@@ -40,10 +39,11 @@ class FixedDraws(FrozenNet):
     def __init__(
         self, module: nn.Module, n_draws: int, rng: np.random.Generator, forward: Forward | None = None
     ) -> None:
-        super().__init__(module, forward)
+        copies: dict[int, Any] = {}
+        super().__init__(module, forward, copies)
         self._originals = {id(part): part for part in without_covers(module).modules()}
         self.n_draws = check_n_draws(n_draws)
-        self._sites = Sites(self.n_draws, rng, self._generators)
+        self._sites = Sites(self.n_draws, rng, generators_of(copies))
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
         self._by_row: set[str | None] = set()  # kinds of blocks in which no row can depend on another
@@ -79,7 +79,7 @@ class FixedDraws(FrozenNet):
         with self._lock:
             if self._one is None:
                 one = rows.take(range(1))
-                with no_other_randomness(self.name, self._generators):
+                with no_other_randomness(self.name, self._sites.generators):
                     learn_random_calls(self, one, self._sites, self._originals)
                 self._one, self._originals = one, {}
 

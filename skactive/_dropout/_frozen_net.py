@@ -17,7 +17,6 @@ from torch.nn.parameter import is_lazy
 
 from .._utils.validation import NetError
 from ._dropout_calls import ROW_BY_ROW, Pass, plain_pass
-from ._generators import generators_of
 from ._recording import NotRecordedError
 from ._rows import Rows, copied, is_out_of_memory, parts_of
 
@@ -30,14 +29,12 @@ class FrozenNet:
     """A copy of a module in evaluation mode, which answers without anything random.
 
     ``forward(module, batch)`` evaluates it on a batch; by default ``module(batch)``. Mode, statistics, gradients and
-    later training of the module itself stay untouched.
+    later training of the module itself stay untouched. ``copies`` takes what was copied, as for `copy.deepcopy`.
     """
 
-    def __init__(self, module: nn.Module, forward: Forward | None = None) -> None:
+    def __init__(self, module: nn.Module, forward: Forward | None = None, copies: dict[int, Any] | None = None) -> None:
         self.name = type(module).__name__
-        copies: dict[int, Any] = {}  # of all that the module holds
-        self.module = _eval_copy(module, copies)
-        self._generators = generators_of(copies)
+        self.module = _eval_copy(module, {} if copies is None else copies)
         self._layer: range | None = None  # number of the layer that makes the outputs, as a range; empty if none does
         self._which: int | None = None  # which of several outputs in training is the output of evaluation
         self._forward = forward or nn.Module.__call__
