@@ -192,6 +192,11 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
             f"`estimator` must have all its parameters, and this {type(module).__name__} has lazy layers that have "
             "seen no rows. Give it a batch of them once (`module(batch)`), and train it."
         )
+    if any(isinstance(part, torch.fx.GraphModule) and "train" in vars(part) for part in module.modules()):
+        raise NetError(
+            "`estimator` must be a module in Python, and torch.export has fixed the mode and the dropout of this "
+            f"{type(module).__name__}. Give the module that it was exported from."
+        )
     # `deepcopy` refuses tensors with a history, which old weight norm and kept activations leave in a module.
     held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
     copies |= {id(tensor): tensor.detach().clone() for tensor in held}

@@ -237,6 +237,13 @@ def test_modules_that_draws_cannot_be_had_of_are_refused_with_the_way_out():
             StochasticBatchQuery(n_draws=5, random_state=0).select(module.eval(), X, 3)
 
 
+@pytest.mark.slow
+def test_a_module_of_torch_export_is_refused_for_the_one_it_was_made_from():
+    exported = torch.export.export(mlp(), (torch.ones(2, 4),)).module()
+    with pytest.raises(ValueError, match="Give the module that it was exported from"):
+        draws_of(exported, X)
+
+
 class Skips(nn.Module):
     """Leaves layers out in training, rarely, where ``coin()`` says so; a value leaves torch."""
 
