@@ -196,10 +196,8 @@ BORROWED = {
     ("_dropout._random_calls", "torch.random.fork_rng"),
     ("_dropout._random_calls", "torch.cuda.manual_seed"),
     # what others drew from, to be put back
-    ("_dropout._draws", "import random"),
-    ("_dropout._draws", "np.random.get_state"),
-    ("_dropout._draws", "np.random.set_state"),
-    ("_dropout._draws", "torch.set_rng_state"),
+    ("_dropout._first_look", "import random"),
+    ("_dropout._first_look", "np.random.mtrand"),
     ("_utils.randomness", "torch.random.fork_rng"),
     ("_utils.randomness", "import random"),
     ("_utils.randomness", "np.random.get_state"),

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from .._utils import devices
 from .._utils.validation import NetError
-from ._random_calls import TAKES_GENERATOR, RandomCalls, device_of
+from ._random_calls import OF_ALL_PASSES, TAKES_GENERATOR, RandomCalls, device_of
 
 MAX_KEPT = 64 * 2**20  # bytes that are kept for the next rows where a device does not report its memory, as the host
 _KEPT_OF_FREE = 16  # else one part in so many of what is free on it
@@ -35,6 +35,9 @@ _LAWS: dict[Any, str] = {
 _BOUNDS: dict[Any, tuple[str, str]] = {Tensor.uniform_: ("from", "to"), Tensor.normal_: ("mean", "std")}
 _REFUSED: set[Any] = {*TAKES_GENERATOR, torch.randint_like, F.gumbel_softmax, torch.native_dropout} - _LAWS.keys()
 _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
+
+ANSWERED: set[Any] = {*OF_ALL_PASSES, *_LAWS, *_REFUSED, *_NORMS, Tensor.view}
+"""Functions that a pass does not run as they are, for one reason or other."""
 
 _LAYERS: set[Any] = {F.linear, F.conv1d, F.conv2d, F.conv3d, torch.mm, torch.matmul}
 _LAYERS |= {Tensor.mm, Tensor.matmul, Tensor.__matmul__}
@@ -75,7 +78,7 @@ class Sites:
         self.of_draw: dict[int, list[Site]] = {}  # of draws whose random numbers lead to other calls
         self.folded: set[int] = set()  # positions of calls that get parts of rows (tokens, windows) on one axis
         self.parts_first = False  # whether the rows of one part lie side by side there, not the parts of one row
-        self._entropy = rng.integers(2**63, size=4).tolist()
+        self._entropy = rng.integers(2**63, size=4).view(np.uint32)
         self._kept: dict[Any, Tensor] = {}
         self._n_bytes = 0
 
@@ -104,7 +107,8 @@ class Sites:
     def _made(self, position: int, draw: int, site: Site) -> Tensor:
         # No stream: seeded by the address, on the host, they are the same whenever, wherever and in whatever order they
         # are made; a shape with a longer first axis begins with the same numbers.
-        rng = np.random.default_rng([*self._entropy, position, draw % 2**32])
+        address = np.array([position, draw % 2**32], dtype=np.uint32)
+        rng = np.random.default_rng(np.concatenate([self._entropy, address]))
         if site.law == "normal":
             return torch.from_numpy(rng.standard_normal(site.shape, dtype=np.float32))
         numbers = torch.from_numpy(rng.random(site.shape, dtype=np.float32))

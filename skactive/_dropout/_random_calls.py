@@ -148,12 +148,14 @@ def _attention(
         return F.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, **options)
     scale, is_grouped = options.get("scale"), options.get("enable_gqa", False)
     query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
-    before = query.shape[:-2] if is_grouped else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    before = query.shape[:-2]
+    if not is_grouped and key.shape[:-2] != before:
+        before = torch.broadcast_shapes(before, key.shape[:-2])
     shape = (*before, query.shape[-2], key.shape[-2])
     kept = mode.factors(query.new_empty(()).expand(shape), shape, dropout_p)
-    if is_causal:
-        attn_mask = torch.ones(shape[-2:], dtype=torch.bool, device=query.device).tril()
     bias, sees_none = (None, None) if attn_mask is None else _bias(attn_mask, query, sees_none_gives_0=note is None)
+    if is_causal:
+        bias = query.new_full(shape[-2:], -math.inf).triu(1)
     n_rows = shape[0] if before else 1
     most = _MOST_WEIGHTS if query.device.type == "cpu" else 64 * _MOST_WEIGHTS  # fixed: so are the sums of a row
     size = max(1, most * n_rows // max(1, math.prod(shape)))
@@ -167,11 +169,19 @@ def _attention(
         if is_grouped:
             k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
         scores = q @ k.mT
-        weights = (scores if b is None else scores + b).softmax(-1) * own
+        weights = _softmax(scores if b is None else scores + b) * own
         if note is not None:
             note(weights)
         attended.append(weights @ v)
-    return torch.cat(attended) if sees_none is None else torch.cat(attended).masked_fill(sees_none, 0.0)
+    joined = torch.cat(attended) if len(attended) > 1 else attended[0]
+    return joined if sees_none is None else joined.masked_fill(sees_none, 0.0)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    if scores.shape[-1] >= 16 or scores.dtype.itemsize < 4:
+        return scores.softmax(-1)
+    weights = (scores - scores.amax(-1, keepdim=True)).exp()  # torch's own takes five times as long for so few keys
+    return weights / weights.sum(-1, keepdim=True)
 
 
 def _bias(mask: Tensor, like: Tensor, sees_none_gives_0: bool) -> tuple[Tensor, Tensor]:
@@ -239,6 +249,7 @@ _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {
     F.multi_head_attention_forward: _multi_head_attention,
     **{function: partial(_recurrent, function) for function in (torch.gru, torch.lstm, torch.rnn_relu, torch.rnn_tanh)},
 }
+OF_ALL_PASSES: set[Any] = {*_BELOW, *DROPOUTS, *_SLOPES, *_WITH_DROPOUT_INSIDE}
 
 
 # Training

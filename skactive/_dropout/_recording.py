@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ._dropout_calls import Pass
+from ._dropout_calls import ANSWERED, Pass
 from ._rows import copied, mapped, parts_of
 
 _SETTINGS = {"_set_grad_enabled"}  # no part of the computation
@@ -31,6 +32,10 @@ _OF_ANY_SIZE = {  # calls whose outputs have a shape that depends on values, whi
     *("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "_unique", "_unique2", "unique_dim"),
     *("_pack_padded_sequence", "bincount", "nested_tensor", "as_nested_tensor", "_nested_tensor_from_mask"),
 }
+
+
+_NESTED = tuple, list, dict, slice
+_NO_PASS = nullcontext()
 
 
 class NotRecordedError(Exception):
@@ -60,9 +65,12 @@ class Call:
         """Make the call, and put its outputs among the values."""
 
         def filled(value: Any) -> Any:
-            return mapped(value, lambda slot: values[slot.number], Slot)
+            if isinstance(value, Slot):
+                return values[value.number]
+            return mapped(value, lambda slot: values[slot.number], Slot) if isinstance(value, _NESTED) else value
 
-        value = self.function(*filled(self.args), **filled(self.kwargs))
+        kwargs = {name: filled(value) for name, value in self.kwargs.items()}
+        value = self.function(*map(filled, self.args), **kwargs)
         for slot, part in zip(parts_of(self.outputs, Slot), parts_of(value), strict=True):
             values[slot.number] = part
 
@@ -91,13 +99,13 @@ class Recording:
         self._dead = _last_uses(self.shared, {*self.taken, self.output})
         self._dead_drawn = _last_uses(self.drawn, {self.output})
 
-    def run_shared(self, batch: Any) -> dict[int, Any]:
-        """Values that all draws share."""
-        return _run(self.shared, self._dead, dict(zip(self.inputs, parts_of(copied(batch)), strict=True)))
+    def run_shared(self, batch: Any, masks: Pass) -> dict[int, Any]:
+        """Values that all draws share, by a plain pass."""
+        return _run(self.shared, self._dead, dict(zip(self.inputs, parts_of(copied(batch)), strict=True)), masks)
 
-    def run_drawn(self, values: dict[int, Any], start: int = 0) -> Tensor:
-        """The output of one draw, from one of the drawn calls on; to be run in its pass."""
-        return _run(self.drawn[start:], self._dead_drawn[start:], dict(values))[self.output]
+    def run_drawn(self, values: dict[int, Any], masks: Pass, start: int = 0) -> Tensor:
+        """The output of one draw, from one of the drawn calls on, by the pass of the draw."""
+        return _run(self.drawn[start:], self._dead_drawn[start:], dict(values), masks)[self.output]
 
     def chain(self) -> list[Call]:
         """Drawn calls, if each takes only the tensor before it and the last gives the output; else none."""
@@ -109,9 +117,10 @@ class Recording:
         return self.drawn if before == {self.output} else []
 
 
-def _run(calls: list[Call], dead: list[list[int]], values: dict[int, Any]) -> dict[int, Any]:
+def _run(calls: list[Call], dead: list[list[int]], values: dict[int, Any], masks: Pass) -> dict[int, Any]:
     for call, numbers in zip(calls, dead, strict=True):
-        call.run(values)
+        with masks if call.function in ANSWERED else _NO_PASS:  # which would cost each call twice a mode's way
+            call.run(values)
         for number in numbers:
             values.pop(number, None)
     return values

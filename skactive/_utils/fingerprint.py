@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -76,7 +77,7 @@ class _Hasher(NumpyHasher):
             params = value.get_params(deep=False)
             return type(value), {name: param for name, param in params.items() if name != "random_state"}
         self._is_inside = True
-        if isinstance(value, FunctionType | type) and _is_own(value.__module__):
+        if isinstance(value, FunctionType | type) and is_own(value.__module__):
             return self._code_parts(value)
         return _object_parts(value)
 
@@ -133,12 +134,14 @@ def _object_parts(value: Any) -> Any:
     if isinstance(value, property):
         return "property", value.fget, value.fset, value.fdel
     is_wrapper = isinstance(value, classmethod) or (callable(value) and not isinstance(value, type))
-    is_own = is_wrapper and _is_own(getattr(value, "__module__", None))  # else its name is enough
-    wrapped = getattr(value, "__wrapped__", None) if is_own else None  # of functools.cache, say
+    is_theirs = is_wrapper and is_own(getattr(value, "__module__", None))  # else its name is enough
+    wrapped = getattr(value, "__wrapped__", None) if is_theirs else None  # of functools.cache, say
     return value if wrapped is None else ("wrapped", type(value).__name__, wrapped)
 
 
-def _is_own(name: str | None) -> bool:
+@cache
+def is_own(name: str | None) -> bool:
+    """Whether a module is the user's own: none of an installed package."""
     file = getattr(sys.modules.get(name or ""), "__file__", None)
     is_installed = name is not None and name.partition(".")[0] in _INSTALLED
     is_program = name == "__main__"  # wherever it is: no other process finds its functions by name
@@ -147,7 +150,7 @@ def _is_own(name: str | None) -> bool:
 
 def _function_parts(function: FunctionType) -> Any:
     """What a function does and with what; not its name and where it is written, as code may move."""
-    codes = list(_all_code(function.__code__))
+    codes = list(all_code(function.__code__))
     attributes = sorted({name for code in codes for name in code.co_names})
     defaults: dict[Any, Any] = {**dict(enumerate(function.__defaults__ or ())), **(function.__kwdefaults__ or {})}
     cells = dict(enumerate(cell.cell_contents for cell in function.__closure__ or ()))
@@ -162,7 +165,7 @@ def _function_parts(function: FunctionType) -> Any:
 
 def _class_parts(cls: type) -> Any:
     """Members of a class and of its bases, as far as they are the user's own."""
-    bases = [base for base in cls.__mro__ if _is_own(base.__module__)]
+    bases = [base for base in cls.__mro__ if is_own(base.__module__)]
     return (
         "class",
         cls.__name__,
@@ -174,11 +177,12 @@ def _class_parts(cls: type) -> Any:
 _OF_PYTHON = re.compile("__.*__$|_abc_").match
 
 
-def _all_code(code: CodeType) -> Iterator[CodeType]:
+def all_code(code: CodeType) -> Iterator[CodeType]:
+    """A code, and that of the functions in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _all_code(constant)
+            yield from all_code(constant)
 
 
 def _instructions(code: CodeType) -> list[Any]:
@@ -202,7 +206,7 @@ def _imports(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
     for code in codes:
         instructions = list(dis.get_instructions(code))
         for level, names, this in zip(instructions, instructions[1:], instructions[2:], strict=False):
-            if this.opname == "IMPORT_NAME" and (level.argval or _is_own(this.argval.partition(".")[0])):
+            if this.opname == "IMPORT_NAME" and (level.argval or is_own(this.argval.partition(".")[0])):
                 with suppress(ImportError):  # of a branch, say, that is not for this machine
                     module = __import__(this.argval, function.__globals__, None, names.argval, level.argval)
                     found[f"{level.argval} {this.argval} {names.argval}"] = module
@@ -211,7 +215,7 @@ def _imports(function: FunctionType, codes: list[CodeType]) -> dict[str, Any]:
 
 def _of_module(value: Any, attributes: list[str], outer: tuple[ModuleType, ...]) -> Any:
     """A value; of a module of the user's own, the values of all names that may be asked of it."""
-    if not isinstance(value, ModuleType) or value in outer or not _is_own(value.__name__):
+    if not isinstance(value, ModuleType) or value in outer or not is_own(value.__name__):
         return value
     found = (name for name in attributes if hasattr(value, name))
     return {name: _of_module(getattr(value, name), attributes, (*outer, value)) for name in found}

@@ -49,8 +49,7 @@ ITERATIVE = {"LogisticRegressionCV", "MLPClassifier", "MLPRegressor", "ElasticNe
 BINARY = {"FixedThresholdClassifier", "TunedThresholdClassifierCV"}
 
 
-def make(name, kind):
-    estimator_class = dict(all_estimators(type_filter=kind))[name]
+def make(name, estimator_class, kind):
     inner = clone(CLASSIFIER if kind == "classifier" else REGRESSOR)
     parameters = set(estimator_class._get_param_names())
     wanted = {"n_estimators": 5, "random_state": 0, "estimator": inner}
@@ -61,13 +60,13 @@ def make(name, kind):
     return estimator_class(**{p: wanted[p] for p in parameters & set(wanted)}, **ARGUMENTS.get(name, {}))
 
 
-def outcome(name, kind):
+def outcome(name, estimator_class, kind):
     """What a query on the fitted estimator came to, and what it said."""
     data, target = (X, names) if kind == "classifier" else (X_reg, t)
     target = y if name == "SelfTrainingClassifier" else target  # which takes no text
     target = target == "a" if name in BINARY else target
     data = data[:, :1] if name == "IsotonicRegression" else data
-    estimator = make(name, kind)
+    estimator = make(name, estimator_class, kind)
     try:
         estimator.fit(data, target)
     except Exception as error:
@@ -88,7 +87,7 @@ def outcome(name, kind):
 @pytest.mark.filterwarnings("ignore")  # of tiny data: convergence, collinearity, classes with few members
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_every_estimator_gives_a_batch_or_cannot_be_fitted_to_one_target(kind):
-    found = {name: outcome(name, kind) for name, _ in all_estimators(type_filter=kind)}
+    found = {name: outcome(name, made, kind) for name, made in all_estimators(type_filter=kind)}
     assert len(found) > 35
     refused = {name for name, (result, _) in found.items() if result == "cannot be fitted to one target"}
     assert refused == {name for name in found if name.startswith(("MultiO", "MultiT")) or name.endswith("Chain")}

@@ -237,6 +237,13 @@ def test_modules_that_draws_cannot_be_had_of_are_refused_with_the_way_out():
             StochasticBatchQuery(n_draws=5, random_state=0).select(module.eval(), X, 3)
 
 
+@pytest.mark.slow
+def test_a_module_of_torch_export_is_refused_for_the_one_it_was_made_from():
+    exported = torch.export.export(mlp(), (torch.ones(2, 4),)).module()
+    with pytest.raises(ValueError, match="Give the module that it was exported from"):
+        draws_of(exported, X)
+
+
 class Skips(nn.Module):
     """Leaves layers out in training, rarely, where ``coin()`` says so; a value leaves torch."""
 
@@ -283,31 +290,49 @@ def of(generator, number):
     return functools.partial(lambda own: float(number(*own)) < 0.05, [generator])
 
 
-OWN = [
-    (np.random.default_rng, np.random.Generator.random),
-    (random.Random, random.Random.random),
-    (torch.Generator().manual_seed, lambda own: torch.randint(100, (1,), generator=own) / 100),
-]
+def by_name(generator, number):
+    global shared
+    shared = generator
+    return lambda: float(number(shared)) < 0.05
 
 
-@pytest.mark.parametrize(("make", "number"), OWN)
-def test_layers_left_out_by_a_generator_that_the_module_holds_are_refused(make, number):
-    for seed in range(20):  # the coins of a seed may all fall alike
+OWN = [np.random.default_rng, np.random.RandomState, random.Random]
+HELD = {
+    "in a list": of,
+    "in a closure": lambda generator, number: lambda: float(number(generator)) < 0.05,
+    "by a name of the program": by_name,
+    "by its method": lambda generator, number: functools.partial(lambda own: own() < 0.05, generator.random),
+}
+
+
+@pytest.mark.parametrize("make", OWN)
+@pytest.mark.parametrize("held", HELD)
+def test_layers_left_out_by_a_generator_that_the_module_uses_are_refused_and_it_stays_as_it_was(held, make):
+    for seed in range(10):  # the coins of a seed may all fall alike
         torch.manual_seed(seed)
-        with pytest.raises(ValueError, match=r"some by a generator of its own |by torch's randint in tr"):
-            draws_of(Skips(of(make(seed), number)), X)
+        generator = make(seed)
+        with pytest.raises(ValueError, match=r"some by a generator of its own "):
+            draws_of(Skips(HELD[held](generator, lambda own: own.random())), X)
+        assert generator.random() == make(seed).random()
+
+
+@pytest.mark.parametrize("held", [of, HELD["in a closure"], by_name])
+def test_numbers_of_a_generator_of_torch_are_drawn_wherever_it_is_held(held):
+    coin = held(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))
+    assert draws_of(Skips(coin), X).std(0).max() > 0
+    coin = held(torch.Generator(), lambda own: torch.randint(100, (1,), generator=own) / 100)
+    with pytest.raises(ValueError, match="by torch's randint in training"):
+        draws_of(Skips(coin), X)
 
 
 def seeded(*shape):
     return torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.5
 
 
-def test_numbers_that_are_seeded_at_every_call_are_fixed_and_those_of_a_generator_of_its_own_are_drawn():
+def test_numbers_that_are_seeded_at_every_call_are_fixed():
     kept = seeded(1, 4)
     nets = (Around(lambda m, x, f=f: m.net(x / 240 * f())).eval() for f in (lambda: seeded(1, 4), lambda: kept))
     torch.testing.assert_close(*(draws_of(net, X) for net in nets))
-    coin = of(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))
-    assert draws_of(Skips(coin), X).std(0).max() > 0
     in_training = Around(lambda m, x: m.net(x / 240 * (seeded(*x.shape) if m.training else 1)))
     with pytest.raises(ValueError, match="differ between training and evaluation by its dropout alone"):
         draws_of(in_training.eval(), X)
