@@ -33,24 +33,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from small_models import (
-    LABELS,
-    X_POOL,
-    X_TRAIN,
-    Y_TRAIN,
-    echo,
-    first_rows,
-    make_estimator,
-    n_unreachable,
-    skorch_net,
-)
+from small_models import LABELS, X_POOL, X_TRAIN, Y_TRAIN, echo, first_rows, make_estimator, n_unreachable, skorch_net
 from torch import nn
 
-from skactive import (
-    BADGEQuery,
-    StochasticBatchQuery,
-    blocks,
-)
+from skactive import BADGEQuery, StochasticBatchQuery, blocks
 from skactive._utils.randomness import spawn
 from skactive.posterior import bootstrap
 from skactive.query import Pool
