@@ -33,12 +33,8 @@ def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
     assert record["claims"]
-    assert {claim["verdict"].split(";")[0] for claim in record["claims"]} <= {
-        "seen",
-        "not seen",
-        "the opposite",
-        "cannot be told",
-    }
+    said = {claim["verdict"].split(";")[0] for claim in record["claims"]}
+    assert said <= {"seen", "not seen", "the opposite", "cannot be told"}
     assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 
