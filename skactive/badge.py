@@ -10,15 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._utils.randomness import check_rng
 from ._utils.types import Embedding
-from ._utils.validation import (
-    Rules,
-    check_classifier,
-    check_k,
-    name_or_callable,
-    probabilities_of,
-    real_array,
-    warn,
-)
+from ._utils.validation import Rules, check_classifier, check_k, name_or_callable, probabilities_of, real_array, warn
 from .posterior._embeddings import represent_by
 from .posterior._wrappers import in_batches
 from .query import Batch, BatchQuery, Pool, Streams, model_of

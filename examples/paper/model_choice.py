@@ -3,7 +3,7 @@
 The same random labels for all: 20, 60 and 120, two splits a table of at most 1,000 rows. The mean is that of
 probabilities (of predicted numbers). A choice is the mean below 60 labels, then the best out of fold, of two or of all.
 
-The rule, set before any result, for the first tables (``two_lists``): the mean, if its log loss over all sizes is below
+The rule, set before any result, for the first tables ("to decide"): the mean, if its log loss over all sizes is below
 the forest's by an interval without 0, and its accuracy not below by one (of numbers: if its R2 is above by one); else
 the forest. A choice, if accuracy or log loss at 60 and 120 labels is better than the mean's so, the other not worse.
 It chose the mean; for numbers the forest. Claims are about the other tables, asked once. Floors: 0.001; of R2, -1.
@@ -11,18 +11,19 @@ It chose the mean; for numbers the forest. Claims are about the other tables, as
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
+import benchmark
 import numpy as np
 import study
+from many_tables import LISTS, as_numbers
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from two_lists import LISTS, as_numbers
 
 from skactive.campaign._models import folds_of, has_enough
 from skactive.plotting import _drawing as drawing
@@ -38,25 +39,28 @@ CHOICES = {f"best of {n} by {by}": (n, by) for by in ("accuracy", "log loss", "R
 
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:
-    """By list, kind and table: of each trial, by number of labels, the scores of all arms."""
-    places.rounds.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Any] = {}
-    for name, lists in LISTS.items():
-        for kind, listed in lists.items():
-            for table in list(listed)[: size.n_tables]:
-                path = places.rounds / f"model_choice-{kind}-{table}-{name}.json"
-                if not path.exists():
-                    print(path.stem, flush=True)
-                    X, y = as_numbers(name, kind, table, places)
-                    path.write_text(json.dumps([trial(X, y, i, kind) for i in range(size.n_trials)]))
-                found.setdefault(name, {}).setdefault(kind, {})[table] = json.loads(path.read_text())
+    """A part is a list, a kind and a number of labels."""
+    calls = [
+        (name, kind, table, number)
+        for name, lists in LISTS.items()
+        for kind, listed in lists.items()
+        for table in list(listed)[: size.n_tables]
+        for number in range(size.n_trials)
+    ]
+    found = benchmark.nested()
+    for (name, kind, table, _), trials in zip(calls, benchmark.each(places, trial, calls, 2), strict=True):
+        for n, of_arms in trials.items():
+            benchmark.add(found[f"{name}, {kind}, {n} labels"], "campaign", table, of_arms)
     return found
 
 
-def trial(X: Any, y: np.ndarray, seed: int, kind: str) -> dict[str, Any]:
+def trial(places: study.Places, name: str, kind: str, table: str, seed: int) -> dict[str, Any]:
+    """By number of labels, measure and arm."""
+    X, y = as_numbers(name, kind, table, places)
     test, pool = np.split(np.random.default_rng([seed, 1]).permutation(len(y)), [len(y) // 3])
     sizes = [n for n in N_LABELS if n <= len(pool) and has_enough(y[pool[:n]].tolist(), kind)]
-    return {str(n): scores_of_arms(X, y, pool[:n], test, seed, kind) for n in sizes}
+    found = {str(n): scores_of_arms(X, y, pool[:n], test, seed, kind) for n in sizes}
+    return {n: {m: {arm: of[arm][m] for arm in of} for m in SCORES[kind]} for n, of in found.items()}
 
 
 def scores_of_arms(X: Any, y: Any, labelled: Any, test: Any, seed: int, kind: str) -> dict[str, Any]:
@@ -95,10 +99,15 @@ def scores(y: np.ndarray, answer: np.ndarray) -> dict[str, float]:
     return {"accuracy": 100 * float((answer.argmax(1) == y).mean()), "log loss": 100 * float(np.log(of_label).mean())}
 
 
-def by_arm(found: Mapping[str, Any], score: str, sizes: Sequence[int]) -> dict[str, list[float]]:
+def by_arm(findings: Mapping[str, Any], part: str, score: str, sizes: Sequence[int]) -> dict[str, list[float]]:
     """Of each table the mean over trials and these numbers of labels; "either" is the average of the two models."""
-    of = [[trial[str(n)] for trial in trials for n in sizes if str(n) in trial] for trials in found.values()]
-    values = {arm: [float(np.mean([s[arm][score] for s in some])) for some in of if some] for arm in of[0][0]}
+    by_table = benchmark.nested()
+    for n in sizes:
+        for table, of_arms in findings.get(f"{part}, {n} labels", {score: {"campaign": {}}})[score]["campaign"].items():
+            for arm, values in of_arms.items():
+                by_table[table].setdefault(arm, []).extend(values)
+    arms = next(iter(by_table.values()))
+    values = {arm: [float(np.mean(of[arm])) for of in by_table.values()] for arm in arms}
     return {**values, "either": np.mean([values[one] for one in TWO], axis=0).tolist()}
 
 
@@ -111,11 +120,11 @@ def differences(kind: str) -> list[tuple[str, str, str]]:
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
     made = []
-    for kind, found in findings["reported"].items():
+    for kind in SCORES:
         for score, arm, other in differences(kind):
             sizes = N_LABELS if arm == "mean" else N_LABELS[1:]
             setting = f"tables of {kind}, hundredths; {' and '.join(map(str, sizes))} labels"
-            values = by_arm(found, score, sizes)
+            values = by_arm(findings, f"reported, {kind}", score, sizes)
             made.append(study.better(f"{arm} is better than {other}: {score}", setting, values, arm, other, 1))
     return made
 
@@ -123,12 +132,11 @@ def claims(findings: dict[str, Any]) -> list[study.Claim]:
 def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     """Every difference by number of labels, on the tables to decide and those reported on."""
     parts, lines = ((20,), (60,), (120,), N_LABELS, N_LABELS[1:]), []
-    for name, lists in findings.items():
-        for kind, found in lists.items():
-            for score, arm, other in differences(kind):
-                cells = [study.difference(by_arm(found, score, of), arm, other) for of in parts]
-                shown = [study.with_interval(value, 1, sign=True) for value in cells]
-                lines.append([f"{len(found)} {name}", score, f"{arm} − {other}", *shown])
+    for name, kind in product(LISTS, SCORES):
+        for score, arm, other in differences(kind):
+            values = [by_arm(findings, f"{name}, {kind}", score, of) for of in parts]
+            shown = [study.with_interval(study.difference(of, arm, other), 1, sign=True) for of in values]
+            lines.append([f"{len(values[3][arm])} {name}", score, f"{arm} − {other}", *shown])
     header = ["tables", "score", "difference", "20 labels", "60", "120", "all three", "60 and 120"]
     return [("Hundredths of accuracy, of a nat, and of R2: plus is better", header, lines)]
 
@@ -138,7 +146,7 @@ def draw(findings: dict[str, Any]) -> Any:
     figure, axes = study.panels(3, 3, 2.4, sharey=True)
     for ax, (kind, score) in zip(axes.flat, [(k, s) for k, of in SCORES.items() for s in of], strict=True):
         for shift, look, n in zip((-0.2, 0, 0.2), drawing.styles(3), N_LABELS, strict=True):
-            values = by_arm(findings["reported"][kind], score, (n,))
+            values = by_arm(findings, f"reported, {kind}", score, (n,))
             gains = {f"mean − {other}": study.difference(values, "mean", other) for other in (*TWO, "either")}
             study.draw_intervals(ax, gains, dict.fromkeys(gains, look), shift=shift, label=f"{n} labels")
         ax.set(title=f"{score}, hundredths")

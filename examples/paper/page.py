@@ -37,7 +37,6 @@ PARTS = {
     "Beyond the paper: which query": (
         "which_query",
         "probabilities",
-        "repulsion",
         "laplace",
         "epig",
         "cold_start",
@@ -154,12 +153,10 @@ def settings(records: list[dict[str, Any]]) -> dict[str, dict[str, list[float]]]
     """Independent settings, each with the values of its queries, one a trial: of a table, the mean over its models."""
     by_name = {record["study"]: record["findings"] for record in records}
     found: dict[str, dict[str, list[float]]] = {}
-    pairs = by_name.get("tabular", {}).get("means", {})
-    for table in dict.fromkeys(name.split()[0] for name in pairs):
-        of_models = [values for name, values in pairs.items() if name.split()[0] == table]
-        found[table] = {
-            query: np.mean([values[query] for values in of_models], axis=0).tolist() for query in of_models[0]
-        }
+    for part in by_name.get("tabular", {}).values():
+        for table, of_queries in next(iter(part["accuracy"].values())).items():
+            of_models = [of[table] for of in part["accuracy"].values()]
+            found[table] = {q: np.mean([values[q] for values in of_models], axis=0).tolist() for q in of_queries}
     for name, path in OTHER_SETTINGS.items():
         values: Any = by_name
         for key in path:

@@ -12,10 +12,11 @@ import json
 import sys
 from typing import Any
 
+import many_tables
 import numpy as np
 import study
 import tabular
-from many_tables import PACKAGED
+from many_tables import PACKAGED, columns
 from scipy.stats import spearmanr
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -165,7 +166,7 @@ def uneven_run(places: study.Places, table: str, seed: int) -> dict[str, Any]:
     names, counts = np.unique(labels, return_counts=True)
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(labels))[:3_500]
-    X, y = tabular.columns().fit_transform(X.iloc[rows]), labels[rows] == names[counts.argmin()]
+    X, y = columns().fit_transform(X.iloc[rows]), labels[rows] == names[counts.argmin()]
     pool, test = np.split(np.arange(len(y)), [900])
     labelled = pool[: max(20, 1 + int(np.argmax(y)), 1 + int(np.argmin(y)))]  # of both classes
     reports: dict[str, Any] = dict.fromkeys(MEASURED)
@@ -206,7 +207,7 @@ def kept_trial(places: study.Places, table: str, model: str, trial: int, n_round
 
 def one_trial(places: study.Places, table: str, model: str, trial: int, n_rounds: int) -> dict[str, Any]:
     """Labels, accuracy on the test rows, the gain that the model reckons with, and the verdict, after each batch."""
-    X, y = tabular.rows(table, places)
+    X, y = many_tables.rows(table, places, most=3_000)
     rng = np.random.default_rng(trial)
     train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, stratify=y, random_state=trial)
     batch_size = 10 if len(y) >= 600 else 5

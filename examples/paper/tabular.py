@@ -1,26 +1,18 @@
-"""Ten tables, three models, seven queries: who wins against uniform and top-k, how often.
-
-Each table and model is one experiment with a file of its own in OUT/rounds, so the study can be stopped at any time
-and goes on where it was.
-"""
+"""Ten tables, three models, seven queries: who wins against uniform and top-k, how often."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import benchmark
 import numpy as np
 import study
-from sklearn.base import ClassifierMixin
-from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from many_tables import columns, rows
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery
 from skactive._utils.statistics import holm, paired_p_value
@@ -31,11 +23,8 @@ ALT = (
     "in blue, top-k often in orange, down to −9.6 points on hpc data."
 )
 
-BUNDLED: dict[str, Callable[..., Any]] = {"breast_cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine}
-FILES = ["credit_data", "hpc_data", "letter", "penguins", "satellite", "shuttle", "soybean", "spambase", "vehicle"]
-TABLES = sorted([*BUNDLED, *FILES])
-TEN_TABLES = [name for name in TABLES if name not in ("vehicle", "wine")]
-MOST_ROWS = 3_000
+TEN_TABLES = ["breast_cancer", "credit_data", "digits", "hpc_data", "letter", "penguins", "satellite", "shuttle"]
+TEN_TABLES += ["soybean", "spambase"]
 
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 2, "n_rounds": 1, "tables": ["wine"], "models": ["logistic", "net"]},
@@ -55,30 +44,8 @@ QUERIES: dict[str, Any] = {
 }
 
 
-def rows(name: str, places: study.Places) -> tuple[Any, np.ndarray]:
-    """At most `MOST_ROWS` rows of a table, the same each time, with the proportions of classes; rare ones left out."""
-    X, y = BUNDLED[name](return_X_y=True, as_frame=True) if name in BUNDLED else study.table(places, name)
-    y = np.asarray(y).astype(str)
-    labels, counts = np.unique(y, return_counts=True)
-    common = np.isin(y, labels[counts >= 20 if len(y) > MOST_ROWS else counts >= 5])
-    X, y = X[common], y[common]
-    if len(y) > MOST_ROWS:
-        X, _, y, _ = train_test_split(X, y, train_size=MOST_ROWS, stratify=y, random_state=0)
-    return X.reset_index(drop=True), y
-
-
-def columns() -> Any:
-    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
-    texts = make_pipeline(
-        SimpleImputer(strategy="constant", fill_value="missing"),
-        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
-    )
-    number = make_column_selector(dtype_include="number")
-    return make_column_transformer((numbers, number), (texts, make_column_selector(dtype_exclude="number")))
-
-
-def model(name: str) -> Pipeline:
-    estimators: dict[str, ClassifierMixin] = {
+def model(name: str, _: Any = None) -> Pipeline:
+    estimators = {
         "logistic": LogisticRegression(C=1.0, max_iter=1000),
         "forest": RandomForestClassifier(N_DRAWS),
         "net": MCDropoutClassifier((64, 64), dropout=0.3, lr=3e-3, batch_size=-1, max_epochs=100, device="cpu"),
@@ -86,32 +53,26 @@ def model(name: str) -> Pipeline:
     return make_pipeline(columns(), estimators[name])
 
 
-def experiment(places: study.Places, table: str, model_name: str, queries: dict[str, Any], size: Any) -> Any:
-    """One table and one model; small tables buy smaller batches."""
-    X, y = rows(table, places)
-    classes = np.unique(y)
-    batch_size = 10 if len(y) >= 600 else 5
-    return places.compare(
-        f"tabular-{table}-{model_name}",
-        model(model_name),
-        queries,
-        X,
-        y,
-        n_initial=max(2 * batch_size, len(classes)),
-        batch_size=batch_size,
-        n_rounds=size.n_rounds,
-        n_trials=size.n_trials,
-        test_size=1 / 3,
-    )
-
-
 def run(size: Any, places: study.Places) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for model_name in size.models:
-        for table in size.tables:
-            result = experiment(places, table, model_name, QUERIES, size)
-            found[f"{table} {model_name}"] = study.means(result)
-    return {"means": found}
+    """Small tables buy smaller batches."""
+    part = benchmark.Part(
+        arms={name: benchmark.Arm(query) for name, query in QUERIES.items()},
+        tables=size.tables,
+        models=size.models,
+        model=model,
+        n_trials=size.n_trials,
+        sizes=(20, 10, size.n_rounds),
+        measures={"accuracy": benchmark.accuracy},
+        rows=partial(rows, most=3_000),
+        halved_below=600,
+    )
+    return benchmark.run({"batches of 10": part}, places, benchmark.over_acquisitions)
+
+
+def pairs(findings: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """By "table model", the trials of each query."""
+    of_models = findings["batches of 10"]["accuracy"]
+    return {f"{table} {name}": values for name, found in of_models.items() for table, values in found.items()}
 
 
 def outcome(values: dict[str, list[float]], query: str, reference: str) -> tuple[float, float]:
@@ -133,7 +94,7 @@ def standings(found: dict[str, Any], reference: str, part: str = "") -> dict[str
 
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
-    found = findings["means"]
+    found = pairs(findings)
     n_trials = len(next(iter(found.values()))["power"])
     pooled = {q: [float(np.mean(values[q])) for values in found.values()] for q in QUERIES}
     setting = f"{len(found)} pairs of table and model, {n_trials} trials each; batches of 10 (small tables: 5)"
@@ -151,7 +112,7 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
     header = ["query", "all", "logistic", "forest", "net"]
     made = []
     for reference in ("uniform", "topk"):
-        by = [standings(findings["means"], reference, part) for part in ("", "logistic", "forest", "net")]
+        by = [standings(pairs(findings), reference, part) for part in ("", "logistic", "forest", "net")]
         rows = [[query, *(" / ".join(map(str, counts[query])) for counts in by)] for query in by[0]]
         made.append((f"Wins / ties / losses against {reference}", header, rows))
     return made
@@ -159,7 +120,7 @@ def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str
 
 def draw(findings: dict[str, Any]) -> Any:
     """Mean differences to uniform, a row for each table and model."""
-    found = findings["means"]
+    found = pairs(findings)
     queries = [query for query in QUERIES if query != "uniform"]
     differences = np.array([[100 * outcome(v, q, "uniform")[0] for q in queries] for v in found.values()])
     p = np.array([holm([outcome(v, q, "uniform")[1] for q in queries]) for v in found.values()])

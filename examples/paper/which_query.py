@@ -2,8 +2,7 @@
 
 Four parts: tables of classes in batches of ten, twenty and five, and tables of numbers. All queries buy from the same
 first labels; a table is the unit: each of its numbers is the mean over trials, and intervals are over
-tables. Each table and model is an experiment with a file of its own in OUT/rounds, so the study can be stopped at any
-time and goes on where it was; more trials can be added to those that are there.
+tables.
 
 The default is "margin, beta 4, apart" for a logistic regression and a net, "margin, beta 4" for a forest, "std_dev,
 beta 4, apart" for a forest and a Gaussian process of numbers, and "std_dev, beta 4" for a net of numbers. It was
@@ -14,17 +13,24 @@ accuracy alone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+import benchmark
 import numpy as np
 import study
-from many_tables import MODELS, N_DRAWS, NUMBERS, REGRESSORS, TABLES, model, regressor, rows, rows_of_numbers
-from scipy.stats import ttest_1samp
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, mean_absolute_error, r2_score
+from benchmark import OF_CLASSES, Arm, Part, n_tables_of, n_trials_of, over_models
+from many_tables import NUMBERS, TABLES, columns, rows_of_numbers
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import mean_absolute_error, r2_score
+from sklearn.pipeline import make_pipeline
 
-from skactive import BADGEQuery, KCenterQuery, StochasticBatchQuery
-from skactive._utils.statistics import Estimate, estimate, holm
+from skactive import BADGEQuery, KCenterQuery, MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery
+from skactive._utils.statistics import Estimate
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Which query?"
@@ -38,6 +44,21 @@ SIZES: dict[str, dict[str, Any]] = {
     "smallest": {"n_trials": 1, "n_rounds": 1, "tables": ["breast_cancer"], "numbers": [], "families": 1},
     "quick": {"n_trials": 1, "n_rounds": 3, "tables": TABLES[:10], "numbers": list(NUMBERS)[:3], "families": 3},
     "full": {"n_trials": 3, "n_rounds": 6, "tables": TABLES, "numbers": list(NUMBERS), "families": 3},
+}
+
+
+N_DRAWS = 40
+KERNEL = ConstantKernel() * RBF(3.0, (0.1, 1e3)) + WhiteKernel(0.1, (1e-4, 10))
+NET = {"lr": 5e-3, "batch_size": -1, "device": "cpu"}
+CLASSIFIERS = {
+    "forest": RandomForestClassifier(N_DRAWS),
+    "logistic": LogisticRegression(C=1.0, max_iter=1000),
+    "net": MCDropoutClassifier((64, 64), dropout=0.3, max_epochs=60, **NET),
+}
+REGRESSORS = {
+    "forest": RandomForestRegressor(N_DRAWS),
+    "gaussian process": GaussianProcessRegressor(KERNEL, normalize_y=True),
+    "net": MCDropoutRegressor((64, 64), dropout=0.2, max_epochs=100, **NET),
 }
 
 
@@ -119,27 +140,7 @@ OF_NUMBERS: dict[str, Any] = {
     "greedy distances": greedy_distances,
     "largest cluster": largest_cluster,
 }
-PARTS = {"batches of 10": MANY, "batches of 20": FEW, "batches of 5": FEW, "numbers": OF_NUMBERS}
 DEFAULTS = {"forest": "margin, beta 4", "logistic": "margin, beta 4, apart", "net": "margin, beta 4, apart"}
-
-
-# What is measured, all the larger the better
-
-
-def log_likelihood(model: Any, X: Any, y: Any) -> float:
-    """Mean log of the probability of the right class, in nats; 0.001 at least, also of a class that no label is of."""
-    p = np.asarray(model.predict_proba(X))
-    columns = np.searchsorted(model.classes_, y).clip(max=p.shape[1] - 1)
-    right = np.where(model.classes_[columns] == y, p[np.arange(len(p)), columns], 0.0)
-    return float(np.log(right.clip(1e-3)).mean())
-
-
-def accuracy(model: Any, X: Any, y: Any) -> float:
-    return float(accuracy_score(y, model.predict(X)))
-
-
-def balanced(model: Any, X: Any, y: Any) -> float:
-    return float(balanced_accuracy_score(y, model.predict(X)))
 
 
 def explained(model: Any, X: Any, y: Any) -> float:
@@ -151,94 +152,66 @@ def minus_error(model: Any, X: Any, y: Any) -> float:
     return -float(mean_absolute_error(y, model.predict(X)))
 
 
-OF_CLASSES: dict[str, Callable[..., float]] = {
-    "accuracy": accuracy,
-    "balanced accuracy": balanced,
-    "log-likelihood": log_likelihood,
-}
-OF_GUESSES: dict[str, Callable[..., float]] = {"R2": explained, "minus absolute error": minus_error}
-
-
-def compared(places: study.Places, part: str, table: str, family: str, size: Any) -> dict[str, Any]:
-    """By measure and query the mean over acquisitions of each trial, for one table and model."""
-    is_of_numbers = part == "numbers"
-    X, y = rows_of_numbers(table) if is_of_numbers else rows(table, places)
-    batch = 20 if is_of_numbers else int(part.split()[-1])
-    n_initial = 20 if is_of_numbers else max(10 if batch == 5 else 20, len(np.unique(y)))
-    n_rounds = min(size.n_rounds + (2 if batch == 5 else 0), (len(y) * 2 // 3 - n_initial) // batch - 1)
-    options = {"n_initial": n_initial, "batch_size": batch, "n_rounds": n_rounds, "n_trials": size.n_trials}
-    options |= {"test_size": 1 / 3, "scoring": OF_GUESSES if is_of_numbers else OF_CLASSES}
-    estimator = regressor(family) if is_of_numbers else model(family)
-    name = f"which-{part.replace(' ', '-')}-{table}-{family}"
-    result = places.compare(name, estimator, PARTS[part], X, y, **options)
-    return {measure: study.means(result, measure) for measure in result.score_names}
+def of_family(families: Mapping[str, Any], name: str, X: Any) -> Any:
+    """A pipeline that takes numbers, texts and gaps, and ends in a model of this family."""
+    return make_pipeline(columns(), families[name])
 
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:
-    found: dict[str, Any] = {part: {} for part in PARTS}
-    for part, of_part in found.items():
-        families = REGRESSORS if part == "numbers" else MODELS
-        for family in families[: size.families]:
-            for table in size.numbers if part == "numbers" else size.tables:
-                for measure, values in compared(places, part, table, family, size).items():
-                    of_part.setdefault(measure, {}).setdefault(family, {})[table] = values
-    return {part: of_part for part, of_part in found.items() if of_part}
+    def part(queries: Mapping[str, Any], families: Mapping[str, Any], *numbers: int, **options: Any) -> Part:
+        arms, names = {name: Arm(query) for name, query in queries.items()}, list(families)[: size.families]
+        model = partial(of_family, families)
+        options = {"tables": size.tables, "measures": OF_CLASSES, **options}
+        return Part(arms=arms, models=names, model=model, n_trials=size.n_trials, sizes=numbers, **options)
+
+    of_numbers = {"R2": explained, "minus absolute error": minus_error}
+    parts = {
+        "batches of 10": part(MANY, CLASSIFIERS, 20, 10, size.n_rounds),
+        "batches of 20": part(FEW, CLASSIFIERS, 20, 20, size.n_rounds),
+        "batches of 5": part(FEW, CLASSIFIERS, 10, 5, size.n_rounds + 2),
+        "numbers": part(
+            *(OF_NUMBERS, REGRESSORS, 20, 20, size.n_rounds),
+            tables=size.numbers,
+            measures=of_numbers,
+            rows=rows_of_numbers,
+        ),
+    }
+    return benchmark.run(parts, places, benchmark.over_acquisitions)
 
 
-# What is read from the findings: of a part and a measure, by family, table and query, a value for each trial
-
-
-def by_table(of_families: Mapping[str, Any], query: str) -> dict[str, list[float]]:
-    """By family, the mean of each table in points; "default" is that of the family."""
+def with_default(of_models: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with what StochasticBatchQuery does if it is told nothing as "default"."""
     return {
-        family: [
-            100 * float(np.mean(values[default_of(values, family) if query == "default" else query]))
-            for values in found.values()
-        ]
-        for family, found in of_families.items()
+        name: {table: {**values, "default": values[default_of(values, name)]} for table, values in found.items()}
+        for name, found in of_models.items()
     }
 
 
 def default_of(queries: Mapping[str, Any], family: str) -> str:
-    """What StochasticBatchQuery does if it is told nothing."""
     if "std_dev, beta 4" in queries:
         return "std_dev, beta 4" if family == "net" else "std_dev, beta 4, apart"
     return DEFAULTS[family]
 
 
-def over_families(of_families: Mapping[str, Any], query: str) -> list[float]:
-    """Mean over families of each table, in points."""
-    return [float(v) for v in np.mean(list(by_table(of_families, query).values()), axis=0)]
+def minus(of_models: Mapping[str, Any], query: str, reference: str) -> Estimate:
+    return benchmark.minus(with_default(of_models), query, reference)
 
 
-def minus(of_families: Mapping[str, Any], query: str, reference: str) -> Estimate:
-    """Mean difference over tables, in points, with its interval."""
-    pairs = zip(over_families(of_families, query), over_families(of_families, reference), strict=True)
-    return estimate(a - b for a, b in pairs)
-
-
-def below_uniform(of_families: Mapping[str, Any]) -> list[str]:
+def below_uniform(of_models: Mapping[str, Any]) -> list[str]:
     """Tables on which the default's mean is below uniform's."""
-    names = list(next(iter(of_families.values())))
-    pairs = zip(names, over_families(of_families, "default"), over_families(of_families, "uniform"), strict=True)
-    return [name for name, ours, theirs in pairs if ours < theirs]
+    ours, theirs = (over_models(with_default(of_models), query) for query in ("default", "uniform"))
+    return [name for name, a, b in zip(next(iter(of_models.values())), ours, theirs, strict=True) if a < b]
 
 
-def worse_than_uniform(of_families: Mapping[str, Any]) -> list[str]:
-    """Pairs of table and family in which the default is significantly worse than uniform, after Holm over all pairs."""
-    pairs = {
-        f"{table} {family}": np.subtract(values[default_of(values, family)], values["uniform"])
-        for family, found in of_families.items()
-        for table, values in found.items()
-    }
-    by_t = [float(ttest_1samp(d, 0).pvalue) if len(d) > 1 and np.ptp(d) > 0 else np.nan for d in pairs.values()]
-    return [n for (n, d), p in zip(pairs.items(), holm(by_t), strict=True) if p < 0.05 and d.mean() < 0]
+def n_worse(of_models: Mapping[str, Any]) -> int:
+    """Pairs of table and family in which the default is significantly worse than uniform."""
+    values = [of for found in with_default(of_models).values() for of in found.values()]
+    return benchmark.signs(np.subtract(of["default"], of["uniform"]) for of in values).count(-1)
 
 
-def setting_of(part: str, of_families: Mapping[str, Any]) -> str:
-    found = next(iter(of_families.values()))
-    n_trials = len(next(iter(next(iter(found.values())).values())))
-    return f"{part}, {len(found)} tables, mean over {len(of_families)} families of models, trials each: {n_trials}"
+def setting_of(part: str, of_models: Mapping[str, Any]) -> str:
+    families = f"mean over {len(of_models)} families of models, trials each: {n_trials_of(of_models)}"
+    return f"{part}, {n_tables_of(of_models)} tables, {families}"
 
 
 OTHERS = {
@@ -252,88 +225,75 @@ OTHERS = {
 
 def claims(findings: dict[str, Any]) -> list[study.Claim]:
     made = []
+    for part, measure, of_models in each_measure(findings):
+        setting, with_it = setting_of(part, of_models), with_default(of_models)
+        names = ["default", *OTHERS[part], *(["BADGE"] if part != "numbers" else [])]
+        values = {name: over_models(with_it, name) for name in names}
+        for other in OTHERS[part]:
+            statement = f"The default is better than {other} in {measure}"
+            made.append(study.better(statement, setting, values, "default", other))
+        if part != "numbers":
+            statement = f"The default is as good as BADGE in {measure}"
+            made.append(study.alike(statement, setting, values, "default", "BADGE", 0.005))
     for part, measures in findings.items():
-        for measure, of_families in measures.items():
-            setting = setting_of(part, of_families)
-            names = dict.fromkeys([*OTHERS[part], *(["BADGE"] if part != "numbers" else [])])
-            values = {name: [v / 100 for v in over_families(of_families, name)] for name in ["default", *names]}
-            for other in OTHERS[part]:
-                statement = f"The default is better than {other} in {measure}"
-                made.append(study.better(statement, setting, values, "default", other))
-            if part != "numbers":
-                statement = f"The default is as good as BADGE in {measure}"
-                made.append(study.alike(statement, setting, values, "default", "BADGE", 0.005))
-    for part, measures in findings.items():
-        of_families = next(iter(measures.values()))
-        worse, n_pairs = worse_than_uniform(of_families), sum(map(len, of_families.values()))
-        text = f"worse in {len(worse)} of {n_pairs} pairs of table and family (t, Holm, p < 0.05)"
-        n_trials = int(setting_of(part, of_families).rsplit(" ", 1)[1])
-        if n_trials > 1:
+        of_models = next(iter(measures.values()))
+        worse, n_pairs = n_worse(of_models), sum(map(len, of_models.values()))
+        text = f"worse in {worse} of {n_pairs} pairs of table and family (t, Holm, p < 0.05)"
+        if n_trials_of(of_models) > 1:
             statement = "The default is nowhere significantly worse than uniform"
             verdict = "the opposite" if worse else "seen"
-            made.append(study.Claim(statement, setting_of(part, of_families), n_trials, text, verdict))
+            made.append(study.Claim(statement, setting_of(part, of_models), n_trials_of(of_models), text, verdict))
     return made
 
 
+def each_measure(findings: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    return [(part, measure, found) for part, of in findings.items() for measure, found in of.items()]
+
+
 def guide(findings: dict[str, Any]) -> str:
-    """Two tables of the page: the default against others by part and measure, and all queries in batches of ten."""
+    """The table of the page: the default against others by part and measure."""
     header = ["", "default minus uniform", "minus no diversity", "minus top-k", "minus BADGE"]
     lines = []
-    for part, measures in findings.items():
-        for measure, of_families in measures.items():
-            names = ("std_dev, beta 4", "std_dev, top-k") if part == "numbers" else ("margin, beta 4", "margin, top-k")
-            others = ["uniform", *names, *(["BADGE"] if part != "numbers" else [])]
-            cells = [study.with_interval(minus(of_families, "default", other), 1, sign=True) for other in others]
-            lines.append([f"{part}: {measure}", *cells, *[""] * (len(header) - 1 - len(cells))])
-    n_classes, n_numbers = (
-        len(next(iter(next(iter(findings[p].values())).values()))) for p in ("batches of 20", "numbers")
-    )
+    for part, measure, of_models in each_measure(findings):
+        score = "std_dev" if part == "numbers" else "margin"
+        others = ["uniform", f"{score}, beta 4", f"{score}, top-k", *(["BADGE"] if part != "numbers" else [])]
+        cells = [study.with_interval(minus(of_models, "default", other), 1, sign=True) for other in others]
+        lines.append([f"{part}: {measure}", *cells, *[""] * (len(header) - 1 - len(cells))])
+    n_classes, n_numbers = (n_tables_of(next(iter(findings[p].values()))) for p in ("batches of 20", "numbers"))
     text = (
         f"Points (of log-likelihood and absolute error: hundredths), the larger the better, mean over acquisitions and "
         f"three families of models, {n_classes} tables of classes and {n_numbers} of numbers, with 95 % intervals over "
         "tables. :ref:`All queries, and the verdicts <which_query>`."
     )
-    return f"{_as_table(header, lines)}\n\n{text}"
+    return f"{benchmark.as_list(header, lines)}\n\n{text}"
 
 
-def _as_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rst = [".. list-table::", "   :header-rows: 1", ""]
-    for row in [header, *lines]:
-        rst += [f"   {'*' if i == 0 else ' '} - {cell}".rstrip() for i, cell in enumerate(row)]
-    return "\n".join(rst)
+def best_first(of_models: Mapping[str, Any]) -> list[str]:
+    return sorted(benchmark.arms_of(of_models), key=lambda q: -float(np.mean(over_models(of_models, q))))
 
 
 def tables(findings: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
     """All queries, best first, by part and measure: over the families, and in each family minus uniform."""
     made = []
-    for part, measures in findings.items():
-        for measure, of_families in measures.items():
-            queries = list(next(iter(next(iter(of_families.values())).values())))
-            order = sorted(queries, key=lambda q: -float(np.mean(over_families(of_families, q))))
-            lines = [[q, *_cells(of_families, q)] for q in order]
-            below = ", ".join(below_uniform(of_families)) or "none"
-            caption = (
-                f"{part.capitalize()}, {measure}: points; intervals are over tables; default below uniform on: {below}"
-            )
-            made.append((caption, ["query", "mean", "minus uniform", *of_families], lines))
+    for part, measure, of_models in each_measure(findings):
+        lines = [[q, *_cells(of_models, q)] for q in best_first(of_models)]
+        below = ", ".join(below_uniform(of_models)) or "none"
+        caption = (
+            f"{part.capitalize()}, {measure}: points; intervals are over tables; default below uniform on: {below}"
+        )
+        made.append((caption, ["query", "mean", "minus uniform", *of_models], lines))
     return made
 
 
-def _cells(of_families: Mapping[str, Any], query: str) -> list[str]:
-    cells = [f"{np.mean(over_families(of_families, query)):.1f}"]
-    for part in (of_families, *({family: found} for family, found in of_families.items())):
-        difference = minus(part, query, "uniform")
-        cells.append("" if query == "uniform" else study.with_interval(difference, 1, sign=True))
-    return cells
+def _cells(of_models: Mapping[str, Any], query: str) -> list[str]:
+    differences = [minus(part, query, "uniform") for part in (of_models, *({n: of} for n, of in of_models.items()))]
+    cells = ["" if query == "uniform" else study.with_interval(value, 1, sign=True) for value in differences]
+    return [f"{100 * np.mean(over_models(of_models, query)):.1f}", *cells]
 
 
 SHOWN = [
-    ("batches of 20", "accuracy"),
-    ("batches of 20", "log-likelihood"),
-    ("batches of 5", "accuracy"),
-    ("batches of 5", "log-likelihood"),
-    ("batches of 10", "accuracy"),
-    ("numbers", "R2"),
+    *((f"batches of {n}", measure) for n in (20, 5) for measure in ("accuracy", "log-likelihood")),
+    *(("batches of 10", "accuracy"), ("numbers", "R2")),
 ]
 
 
@@ -343,11 +303,9 @@ def draw(findings: dict[str, Any]) -> Any:
     figure, axes = study.panels(len(shown), 2, 2.9)
     apart, others = drawing.styles(2)
     for ax, (part, measure) in zip(axes.flat, shown, strict=False):
-        of_families = findings[part][measure]
-        queries = [q for q in next(iter(next(iter(of_families.values())).values())) if q != "uniform"]
-        order = sorted(queries, key=lambda q: -float(np.mean(over_families(of_families, q))))
-        found = {"default": minus(of_families, "default", "uniform")}
-        found |= {q: minus(of_families, q, "uniform") for q in order}
+        of_models = findings[part][measure]
+        queries = ["default", *(q for q in best_first(of_models) if q != "uniform")]
+        found = {q: minus(of_models, q, "uniform") for q in queries}
         study.draw_intervals(ax, found, {q: apart if q == "default" else others for q in found})
         ax.set_title(f"{part}: {measure}")
         ax.tick_params(labelsize="small")

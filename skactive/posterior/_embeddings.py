@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -34,9 +33,9 @@ from torch import Tensor, nn
 from .._dropout import FrozenNet, InBlocks, Rows, differ, spread
 from .._utils.types import Embedding
 from .._utils.validation import as_array, check_one_output, check_one_target, name_or_callable
-from ._ensembles import FORESTS, of_trees
+from ._ensembles import FORESTS, leaf_type, of_trees
 from ._nets import NetAdapter, adapter_of
-from ._registry import PredictDraws, check_features, innermost, prediction_as_draw
+from ._registry import PredictDraws, WithPlaces, check_features, innermost, prediction_as_draw
 from ._wrappers import Composed, Unwrapped, unwrap
 
 Embed = Callable[[Any], Any]
@@ -78,16 +77,11 @@ def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     return lambda X: (represent(X)[0], embed(X))
 
 
-class OwnPredictions(Composed):
-    """A classifier's own probabilities as a single draw, after a function that gives embeddings in the same pass."""
-
-
 def predictions_by(estimator: Any) -> PredictDraws:
     """A classifier's own probabilities as a single draw; a net is evaluated in blocks of rows, as for draws."""
     if not has_embeddings(estimator):
         return prediction_as_draw(estimator)
-    both = Composed(represent_by(estimator), after=lambda both: (both[0][np.newaxis], both[1]))
-    return OwnPredictions(both, after=operator.itemgetter(0))
+    return WithPlaces(Composed(represent_by(estimator), after=lambda both: (both[0][np.newaxis], both[1])))
 
 
 def has_embeddings(estimator: Any) -> bool:
@@ -275,7 +269,7 @@ def _leaves(estimator: Any) -> Leaves | None:
         return lambda X: _values_of_stages(estimator, X)
     if isinstance(estimator, nn.Module) or not hasattr(estimator, "apply"):  # that of a module is something else
         return None
-    dtype = _dtype([estimator])
+    dtype = leaf_type([estimator])
     if isinstance(estimator, FORESTS):
         trees = estimator.estimators_
         return lambda X: of_trees(estimator, trees, "apply", X).T.astype(dtype)
@@ -286,7 +280,7 @@ def _of_members(bagging: Any) -> Leaves | None:
     members = list(zip(bagging.estimators_, bagging.estimators_features_, strict=True))
     if not all(hasattr(member, "apply") for member, _ in members):
         return None
-    dtype = _dtype([member for member, _ in members])
+    dtype = leaf_type([member for member, _ in members])
 
     def leaves(X: Any) -> NDArray[Any]:
         X = check_features(bagging, X, dtype=None)
@@ -308,10 +302,3 @@ def _values_of_stages(boosting: Any, X: Any) -> NDArray[np.float32]:
     stages = boosting.staged_decision_function(X) if is_classifier else boosting.staged_predict(X)
     sums = np.stack([np.reshape(stage, (len(stage), -1)) for stage in stages], axis=1)
     return np.diff(sums, axis=1, prepend=0).reshape(len(sums), -1).astype(np.float32)
-
-
-def _dtype(models: list[Any]) -> type[np.integer[Any]]:
-    """The narrowest integers that hold the numbers of all nodes, if these are known."""
-    trees = [tree for model in models for tree in np.ravel(getattr(model, "estimators_", model))]
-    counts = [tree.tree_.node_count if hasattr(tree, "tree_") else np.inf for tree in trees]
-    return np.int16 if max(counts, default=np.inf) < np.iinfo(np.int16).max else np.int32

@@ -49,7 +49,7 @@ from .._utils.validation import (
     committee_members,
     several_outputs_error,
 )
-from ._registry import PredictDraws, check_features, has_source, innermost, sample_posterior, source
+from ._registry import PredictDraws, WithPlaces, check_features, has_source, innermost, sample_posterior, source
 from ._wrappers import Composed, FitParams, fit_with, labels_to_fit, part_to_fit, weight_keyword, without_searches
 
 Floats = NDArray[np.float64]
@@ -70,8 +70,23 @@ def _forest(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> Pr
         raise several_outputs_error(estimator)
     trees = choose_members(estimator.estimators_, n_draws, rng)
     # Trees know the classes as 0, 1, ...: their columns already are those of the forest.
-    method = "predict_proba" if is_classifier(estimator) else "predict"
-    return lambda X: of_trees(estimator, trees, method, X)
+    if is_classifier(estimator):
+        return lambda X: of_trees(estimator, trees, "predict_proba", X)
+    return WithPlaces(partial(_values_and_leaves, estimator, trees))
+
+
+def _values_and_leaves(forest: Any, trees: Sequence[Any], X: Any) -> tuple[Floats, Any]:
+    """What trees predict, (n_trees, n_rows), and the leaves of all of them; of some trees the latter are no place."""
+    leaves = of_trees(forest, trees, "apply", X)
+    values = [tree.tree_.value[of_tree, 0, 0] for tree, of_tree in zip(trees, leaves, strict=True)]
+    return np.stack(values), leaves.T.astype(leaf_type(trees)) if len(trees) == len(forest.estimators_) else None
+
+
+def leaf_type(models: Sequence[Any]) -> type[np.integer[Any]]:
+    """The narrowest integers that hold the numbers of all nodes, if these are known."""
+    trees = [tree for model in models for tree in np.ravel(getattr(model, "estimators_", model))]
+    counts = [tree.tree_.node_count if hasattr(tree, "tree_") else np.inf for tree in trees]
+    return np.int16 if max(counts, default=np.inf) < np.iinfo(np.int16).max else np.int32
 
 
 def of_trees(forest: Any, trees: Sequence[Any], method: str, X: Any) -> NDArray[Any]:

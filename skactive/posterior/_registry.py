@@ -113,6 +113,23 @@ def innermost(estimator: Any) -> Any:
     return estimator
 
 
+class WithPlaces(Composed):
+    """Draws by a function that gives beside them, in the same pass, where rows lie: embeddings, or leaves."""
+
+    def __call__(self, X: Any) -> Any:
+        return self.function(X)[0]
+
+
+def with_places(predict: Any, X: Any) -> tuple[Any, Any]:
+    """Draws of rows, and where these lie if they come with it, else None."""
+    if isinstance(predict, WithPlaces):
+        return predict.function(X)
+    if not isinstance(predict, Composed) or not isinstance(predict.function, Composed):
+        return predict(X), None
+    draws, places = with_places(predict.function, X if predict.before is None else predict.before(X))
+    return draws if predict.after is None else predict.after(draws), places
+
+
 def prediction_as_draw(estimator: Any) -> PredictDraws:
     """The predictive distribution of a classifier as a single draw, for scores that need no more."""
     return lambda X: check_one_output(estimator.predict_proba(X), estimator)[np.newaxis]

@@ -45,7 +45,6 @@ from .._utils.validation import (
 )
 from ..posterior import bootstrap, sample_posterior
 from ..posterior._embeddings import (
-    OwnPredictions,
     embed_by,
     has_embeddings,
     is_embedded_by_a_pass,
@@ -55,7 +54,7 @@ from ..posterior._embeddings import (
     represent_by,
 )
 from ..posterior._ensembles import FORESTS
-from ..posterior._registry import PredictDraws, has_source, innermost, prediction_as_draw
+from ..posterior._registry import PredictDraws, WithPlaces, has_source, innermost, prediction_as_draw, with_places
 from ..posterior._wrappers import Composed, bytes_on_the_way, fit_with, in_batches, labels_to_fit
 from ..samplers import SAMPLERS
 from ..samplers._distances import Factor, Leaves, PointSet, Residuals, Vectors
@@ -112,16 +111,15 @@ class PoolDraws:
         return self.both(X, n_rows)[0]
 
     def both(self, X: Any, n_rows: int) -> tuple[Any, Any]:
-        """Draws of some rows, and the embeddings that a model's own predictions come with; None beside other draws."""
-        is_own = isinstance(self.predict, OwnPredictions)
-        draws, embeddings = self.predict.function(X) if is_own else (self.predict(X), None)  # type: ignore[attr-defined]
+        """Draws of some rows, and the embeddings or leaves that some come with; None beside other draws."""
+        draws, places = with_places(self.predict, X)
         shape = (self.shape[0], n_rows, *self.shape[2:])
         if tuple(draws.shape) != shape:
             raise ValueError(
                 "`predict_draws` must return as many draws, and classes, for all rows. Got shape "
                 f"{tuple(draws.shape)} for a chunk, and by the first row it should be {shape}."
             )
-        return draws, embeddings
+        return draws, places
 
     def chunks(
         self, pool: Pool, doing: str, *, chunk_size: int | None = None, verbose: int = 0
@@ -496,8 +494,10 @@ def _arrays_by(model: Any, draws: PoolDraws | None, space: Any, batch_size: int 
     if leaves is not None and has_probabilities:
         return Arrays(lambda X, *_: (check_one_output(model.predict_proba(X), model), leaves(X)), False)
     if leaves is not None:
-        return Arrays(lambda X, *_: (leaves(X),), task(model) == "regressor" and has_source(innermost(model)))
-    if draws is not None and isinstance(draws.predict, OwnPredictions):
+        is_of_numbers = task(model) == "regressor" and has_source(innermost(model))
+        is_own = is_of_numbers and draws is not None and draws.model is innermost(model)
+        return Arrays(lambda X, _, found: (found if is_own and found is not None else leaves(X),), is_of_numbers)
+    if draws is not None and isinstance(draws.predict, WithPlaces):
         first = 0 if has_probabilities else 1
         return Arrays(lambda X, p, embeddings: with_a_layer(p[0], embeddings)[first:], True, draws.batch_size)
     if has_probabilities:

@@ -36,13 +36,7 @@ from ._base import Batch, BatchQuery, Streams
 from ._draws import SPACE_RULES, options_of, places_for, points_alone
 from ._limits import Limits
 from ._pool import Pool, model_of, pool_for
-from ._scoring import (
-    IS_TARGET,
-    check_is_of_predictions,
-    groups_for,
-    name_of,
-    score_groups,
-)
+from ._scoring import IS_TARGET, check_is_of_predictions, groups_for, name_of, score_groups
 
 Values = NDArray[np.float64]
 

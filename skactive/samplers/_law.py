@@ -12,16 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._utils.randomness import check_rng
-from .._utils.validation import (
-    BETA,
-    ScoreError,
-    check_k,
-    check_scores,
-    float64_array,
-    look_up,
-    numbers_in_place,
-    warn,
-)
+from .._utils.validation import BETA, ScoreError, check_k, check_scores, float64_array, look_up, numbers_in_place, warn
 from ._distances import PointSet, Vectors
 from ._feasibility import Allowance, LimitedLaw
 from ._plackett_luce import BatchLaw, Law, RankLaw, warn_if_few

@@ -21,13 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from skorch import NeuralNetClassifier
 
-from skactive import (
-    BADGEQuery,
-    BatchBALDQuery,
-    LastLayerClassifier,
-    MCDropoutClassifier,
-    StochasticBatchQuery,
-)
+from skactive import BADGEQuery, BatchBALDQuery, LastLayerClassifier, MCDropoutClassifier, StochasticBatchQuery
 from skactive.query import Pool, draws_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test

@@ -16,8 +16,10 @@ import torch
 from modAL.models import ActiveLearner, Committee
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
     BaggingClassifier,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
@@ -31,24 +33,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from small_models import (
-    LABELS,
-    X_POOL,
-    X_TRAIN,
-    Y_TRAIN,
-    echo,
-    first_rows,
-    make_estimator,
-    n_unreachable,
-    skorch_net,
-)
+from small_models import LABELS, X_POOL, X_TRAIN, Y_TRAIN, echo, first_rows, make_estimator, n_unreachable, skorch_net
 from torch import nn
 
-from skactive import (
-    BADGEQuery,
-    StochasticBatchQuery,
-    blocks,
-)
+from skactive import BADGEQuery, StochasticBatchQuery, blocks
 from skactive._utils.randomness import spawn
 from skactive.posterior import bootstrap
 from skactive.query import Pool
@@ -405,12 +393,34 @@ class Counted(nn.Linear):
         return super().forward(x)
 
 
+class Counting(StandardScaler):
+    n_rows = 0
+
+    def transform(self, X):
+        self.n_rows += len(X)
+        return super().transform(X)
+
+
 def test_a_net_is_asked_once_for_each_row():
     net, query = skorch_net(Counted(4, 8), nn.ReLU(), nn.Linear(8, 3)), default()
     Counted.n_rows = 0
     query.select(net, np.tile(X_POOL, (50, 1)), 5)
     assert query.diversity_ == 2
     assert Counted.n_rows < 1.05 * 50 * N  # a row of each block again, as a check
+
+
+@pytest.mark.parametrize("posterior", ["auto", ExtraTreesRegressor(5, random_state=0)])
+def test_a_forest_of_numbers_is_asked_once_and_keeps_apart_by_its_own_leaves(posterior):
+    counted, query, alone = Counting(), *(default(score="std_dev", posterior=posterior, beta=1) for _ in "ab")
+    trees = RandomForestRegressor(5, max_leaf_nodes=4, random_state=0)
+    forest = TransformedTargetRegressor(trees, transformer=StandardScaler())
+    model, rows = make_pipeline(counted, forest).fit(X_TRAIN, X_TRAIN.sum(1)), np.tile(X_POOL, (50, 1))
+    counted.n_rows, training = 0, {"X_training": X_TRAIN, "y_training": X_TRAIN.sum(1)}
+    batch = query.select(model, rows, 8, **training)
+    assert query.diversity_ == 2
+    assert counted.n_rows < 1.05 * 50 * N  # the first rows again, as a check
+    np.testing.assert_array_equal(alone.select_scored(query.scores_, 8, estimator=model, X_pool=rows), batch)
+    np.testing.assert_allclose(alone.log_proba_, query.log_proba_)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])

@@ -164,9 +164,8 @@ def test_the_law_is_the_same_whenever_weights_are_brought_up_to_date(space, upda
     monkeypatch.setattr(_repulsion.Bounds, "_update_if_worth_it", lambda self, *_: policy(self))
     monkeypatch.setattr(_repulsion, "_PROPOSALS", proposals)
     points, places, distance = spaces()[space]
-    for epsilon in (0.0, 0.3):
-        law = reference.repulsive_law(SCORES, places, 3, 1, 2, epsilon, distance=distance)
-        reference.assert_batches_fit(count(points, SCORES, 3, 1, 2, epsilon=epsilon), law)
+    law = reference.repulsive_law(SCORES, places, 3, 1, 2, distance=distance)
+    reference.assert_batches_fit(count(points, SCORES, 3, 1, 2), law)
 
 
 def test_bounds_from_norms_hold_in_every_direction_and_are_corrected_for():

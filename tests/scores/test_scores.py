@@ -49,7 +49,7 @@ def test_scores_equal_their_formulas_in_fifty_digits(name, draws):
 def test_scores_equal_their_formulas_on_dirichlet_draws_of_any_precision(rng):
     # The reference sees the cast values. 2e-6 allows elementwise work in float32 (one ulp of x log x is below 6e-8, a
     # sum over 10 classes stays below 1e-6); arithmetic or sums in float16 (ulp 5e-4) would miss it by far.
-    for shape, dtype in itertools.product([(20, 5, 10), (2, 2, 60), (1, 4, 1)], ["bfloat16", *DTYPES]):
+    for shape, dtype in itertools.product([(5, 2, 10), (2, 2, 60), (1, 4, 1)], ["bfloat16", *DTYPES]):
         draws = torch.from_numpy(reference.random_draws(rng, *shape)).to(getattr(torch, dtype))
         for name in NAMES:
             expected, atol = reference.SCORES[name](draws), 1e-9 if dtype == "float64" else 2e-6
@@ -57,7 +57,7 @@ def test_scores_equal_their_formulas_on_dirichlet_draws_of_any_precision(rng):
                 np.testing.assert_allclose(SCORES[name](held), expected, 0, atol, err_msg=f"{name}, {shape}, {dtype}")
 
 
-@pytest.mark.parametrize("n_draws", [2, 1000])
+@pytest.mark.parametrize("n_draws", [2, 100])
 def test_bald_keeps_small_disagreements(n_draws, rng):
     # Two draws differ by 1e-6 in two classes: BALD is (1e-6)² / (2 · 4) · (1/p + 1/q), some 1e-12, and the difference
     # of two entropies near 1 would leave three digits of it. Below K·C·eps the score may be 0.
