@@ -571,7 +571,7 @@ def _contents(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path
 
 
 def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
-    from ._page import labelling_page
+    from ..campaign._page import labelling_page
 
     closed, folder = campaign._settings["labels"] is not None, output.absolute().parent
     asked = _questions(campaign)

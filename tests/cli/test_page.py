@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_browser import CHROMIUM, DRIVER, Keys, started
 
-from skactive.campaign import Campaign
-from skactive.cli import _page, main
-from skactive.cli._page import labelling_page
+from skactive.campaign import Campaign, _page
+from skactive.campaign._page import labelling_page
+from skactive.cli import main
 from skactive.cli._tables import read_table
 
 PARTS = {name: (resources.files(_page) / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}

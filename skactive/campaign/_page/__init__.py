@@ -1,7 +1,8 @@
-"""One HTML page by which a person labels the rows of a batch in a browser, and saves what ``skactive tell`` takes.
+"""One HTML page by which a person labels rows in a browser: saves what ``skactive tell`` takes, or answers to a server.
 
 The page is a file: page.html with page.css, page.js and the rows as JSON inside. Nothing is fetched, and its policy
-forbids to. All of it is ASCII, so that no encoding can spoil it. Rows become text nodes in the browser, never markup.
+forbids to; with live.js it speaks to the server that it came from, and to no other. All of it is ASCII, so that no
+encoding can spoil it. Rows become text nodes in the browser, never markup.
 """
 
 from __future__ import annotations
@@ -50,19 +51,16 @@ def labelling_page(
     """
     if len({id, target, "skip"}) < 3:
         raise ValueError(f'The page saves columns {id!r}, {target!r} and "skip": they must have three names.')
-    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    columns = [[_cell(value, folder) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
+    columns = [[cell(value, folder) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
     batch = {
         "title": title,
         "id": id,
         "target": target,
         "kind": kind,
-        "open": not closed and not (known and all(isinstance(label, bool) for label in known)),
-        "numeric": bool(known) and not any(isinstance(label, str | bool) for label in known),
-        "labels": _saved_texts(known),
+        **_words_of(labels, closed),
         "columns": [str(name) for name in frame.columns],
         "rows": [
-            {"id": text, "cells": [column[i] for column in columns], "guess": _guess(*guess)}
+            {"id": text, "cells": [column[i] for column in columns], "guess": guess_in_words(*guess)}
             for i, (text, guess) in enumerate(
                 zip(_saved_texts(frame.index.tolist()), guesses or [(None, None)] * len(frame), strict=True)
             )
@@ -70,6 +68,21 @@ def labelling_page(
     }
     batch["key"] = _key(batch)
     return _assembled(batch)
+
+
+def live_page(*, labels: Sequence[Any], closed: bool, **facts: Any) -> str:
+    """The page that `skactive label` serves: without rows, which the server sends."""
+    return _assembled({**facts, **_words_of(labels, closed), "rows": []}, live=True)
+
+
+def _words_of(labels: Sequence[Any], closed: bool) -> dict[str, Any]:
+    """What the page knows of labels: how they are written, whether others may come, and whether they are numbers."""
+    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    return {
+        "open": not closed and not (known and all(isinstance(label, bool) for label in known)),
+        "numeric": bool(known) and not any(isinstance(label, str | bool) for label in known),
+        "labels": _saved_texts(known),
+    }
 
 
 def _saved_texts(values: list[Any]) -> list[str]:
@@ -82,14 +95,14 @@ def _saved_texts(values: list[Any]) -> list[str]:
     return texts
 
 
-def _guess(guess: Any, probability: float | None) -> str | None:
+def guess_in_words(guess: Any, probability: float | None) -> str | None:
     if pd.isna(guess):
         return None
     text = f"{guess:.6g}" if isinstance(guess, float | np.floating) else str(guess)
     return text if pd.isna(probability) else f"{text} ({probability:.0%})"
 
 
-def _cell(value: Any, folder: Path | None) -> Cell:
+def cell(value: Any, folder: Path | None) -> Cell:
     """What is shown of a value: None for a gap, text, or an image with the text it came from."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
@@ -135,25 +148,36 @@ def _key(batch: dict[str, Any]) -> str:
     return "skactive-1-" + hashlib.sha256(_json(batch | {"rows": rows}).encode()).hexdigest()[:32]
 
 
-def _assembled(batch: dict[str, Any]) -> str:
-    def part(name: str) -> str:
-        return (resources.files(__name__) / name).read_text(encoding="utf-8")
+def _part(name: str) -> str:
+    return (resources.files(__name__) / name).read_text(encoding="utf-8")
 
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-    style, script = part("page.css"), part("page.js")
-    policy = (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src 'self' file: data:; "
+def _script(live: bool) -> str:
+    return f"{_part('page.js')}{_part('live.js') if live else ''}begin();\n"
+
+
+def policy_of(*, live: bool) -> str:
+    """What a browser may do for the page: run its own script and style, and show pictures."""
+    script, style = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in (_script(live), _part("page.css"))
+    )
+    sources = "img-src 'self' data:; connect-src 'self'" if live else "img-src 'self' file: data:"
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; {sources}; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    page = Template(part("page.html")).substitute(
-        policy=policy,
+
+
+def _assembled(batch: dict[str, Any], *, live: bool = False) -> str:
+    page = Template(_part("page.html")).substitute(
+        policy=policy_of(live=live),
         title=html.escape(batch["title"]),
         verb="Choose" if batch["labels"] else "Type",
+        ending=". Each answer is saved at once." if live else ", then save.",
         target=html.escape(batch["target"]),
-        style=style,
-        script=script,
+        style=_part("page.css"),
+        script=_script(live),
         batch=_json(batch),
     )
     return page.encode("ascii", "xmlcharrefreplace").decode()
