@@ -1,15 +1,13 @@
 """Who labels which row: what pages are handed, what they say, and when the next batch is due.
 
-All that lasts is in the file of the campaign. Which rows a page holds is known while it is heard of;
-a page that comes back, after an hour or to another server, claims those that nobody else has labelled since.
+All that lasts is in the file of the campaign. Which rows a page holds is known while it is heard of; one that comes
+back, after an hour or to another server, claims those that nobody has labelled since.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from .._base import CampaignBase, until_written
 from .._labels import Answer, fraction_of, plain_label
 from .._page import cell, guess_in_words
 from .._store import CampaignError, CampaignFileError, Ledger, shown
+from ._learner import Learner
 
 SILENT = 30.0  # seconds without a word, after which rows of a page go to others
 MOST_AHEAD = 10  # rows that a page is handed at once
@@ -38,65 +37,59 @@ class Message(NamedTuple):
     answers: list[Given]
     rows: list[int]
     more: int
-    leaves: bool = False
+    leaves: bool
+
+    @classmethod
+    def of(cls, said: dict[str, Any]) -> Message:
+        """From JSON; an error of Python where it is no message."""
+        given = [
+            Given(str(k), int(row), None if x is None else str(x), float(age)) for k, row, x, age in said["answers"]
+        ]
+        return cls(str(said["page"]), given, [*map(int, said["rows"])], int(said["more"]), bool(said["leaves"]))
 
 
-@dataclass
-class _Page:
+class Page(NamedTuple):
+    """A page that was heard of, and the rows that it holds."""
+
     annotator: str
-    rows: list[int] = field(default_factory=list)
-    heard: float = 0.0
+    rows: list[int]
+    heard: float
 
 
 class Desk:
-    """One thread hands out rows and takes answers. ``guess_of`` says what the model says of a row, if it did."""
+    """One thread hands out rows, takes answers, and says to the learner when a batch is due."""
 
-    def __init__(
-        self,
-        campaign: CampaignBase,
-        batch: int,
-        overlap: int,
-        folder: Path | None = None,
-        guess_of: Callable[[int], Any] = lambda row: (None, None),
-    ) -> None:
-        self.campaign, self.batch, self.overlap, self.folder = campaign, batch, overlap, folder
-        self._guess_of = guess_of
-        self._pages: dict[str, _Page] = {}
+    def __init__(self, campaign: CampaignBase, batch: int, overlap: int, folder: Path | None, learner: Learner) -> None:
+        self._campaign, self._batch, self._overlap, self._folder = campaign, batch, overlap, folder
+        self._learner = learner
+        self._pages: dict[str, Page] = {}
         self._replies: dict[str, dict[str, Any]] = {}  # by the keys of answers
+        self._tell_learner(False)
 
     def exchange(self, annotator: str, message: Message) -> dict[str, Any]:
         """Take the answers of a page, and hand it rows."""
-        now = time.monotonic()
+        answers, now = {one.key: self._reply(annotator, one) for one in message.answers}, time.monotonic()
+        self._pages.pop(message.page, None)
         self._pages = {name: page for name, page in self._pages.items() if now - page.heard < SILENT}
-        answers = {given.key: self._reply(annotator, given) for given in message.answers}
-        page = self._pages[message.page] = _Page(annotator, heard=now)
-        ledger = self.campaign._store.ledger()
-        page.rows = [row for row in message.rows if self._is_wanted(row, annotator, ledger)]
-        free = (row for row in self._picks(ledger) if row not in page.rows and self._is_wanted(row, annotator, ledger))
+        ledger = self._campaign._store.ledger()
+        kept = [row for row in message.rows if self._is_wanted(row, annotator, ledger)]
+        picks = dict.fromkeys(row for group in ledger.groups if group.kind == "ask" for row in group.rows)
+        free = (row for row in picks if row not in kept and self._is_wanted(row, annotator, ledger))
         new = [*itertools.islice(free, min(max(message.more, 0), MOST_AHEAD))]
-        gone = [row for row in message.rows if row not in page.rows]
-        page.rows += new
-        if message.leaves:
-            del self._pages[message.page]
-        is_short = message.more > 0 and not new
-        return {"answers": answers, "rows": [*map(self._shown, new)], "gone": gone, "short": is_short, **self._counts()}
+        if not message.leaves:
+            self._pages[message.page] = Page(annotator, kept + new, now)
+        self._tell_learner(message.more > 0 and not new)
+        gone = [row for row in message.rows if row not in kept]
+        said = {"answers": answers, "rows": [*map(self._shown, new)], "gone": gone}
+        return {**said, **self._counts(ledger), "trouble": self._learner.trouble, "panel": self._learner.panel}
 
-    def due(self, is_short: bool = False) -> int | None:
-        """The event after which less than half a batch was out, found in the file alone; None while more is.
+    # --- the next batch ---------------------------------------------------------------------------
 
-        Also now, where a page finds no row, as all that are out are in other hands or put off.
-        """
-        ledger, gone = self.campaign._store.ledger(), {*self.campaign._gone.tolist()}
-        if 2 * len(ledger.out - gone) >= self.batch:
-            return ledger.seen if is_short else None
-        out, seen, since = set[int](), 0, 0
-        for group in ledger.groups:
-            before, rows = len(out), {*group.rows} - gone
-            out = out | rows if group.kind == "ask" else out - rows
-            seen += len(group.rows)
-            if group.kind == "ask" or 2 * len(out) < self.batch <= 2 * before:
-                since = seen
-        return since
+    def _tell_learner(self, is_short: bool) -> None:
+        """Ask for a batch where one is due, or where a page finds no row, as all are in other hands or put off."""
+        ledger = self._campaign._store.ledger()
+        due = due_in(ledger, self._batch, {*self._campaign._gone.tolist()})
+        self._learner.need(ledger.seen if due is None and is_short else due, ledger.seen)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -113,84 +106,86 @@ class Desk:
         return self._replies[given.key]
 
     def _taken(self, annotator: str, given: Given) -> str:
-        campaign = self.campaign
-        id = self._id(given.row)
-        if not self._is_known(given.row):
-            raise CampaignError(f"{id!r} was not asked for.")
-        label = None if given.label is None else plain_label(given.label, "the label")
-        if given.label is not None and label is None:
-            raise CampaignError("a label must have a letter or a digit. Got an empty one.")
+        """Write an answer."""
+        campaign, label = self._campaign, given.label
+        if label is not None and (label := plain_label(label, "the label")) is None:
+            raise CampaignError("A label must have a letter or a digit. Got an empty one.")
         if not campaign._settings["kind"]:  # the first label says whether there are numbers to predict
             label = fraction_of(label)
-        when = time.time() - max(given.age, 0.0)
+        if not 0 <= given.row < len(campaign._ids):
+            raise CampaignError(f"There is no row {given.row} in the table.")
+        id, when = campaign._ids[[given.row]].tolist()[0], time.time() - max(given.age, 0.0)
         answer = Answer(id, label, annotator, given.label is None, when)
         told = until_written(lambda: campaign._tell([answer], unasked=False))
         if told.n_left_out:
             return f"{id!r} was withdrawn or answered anew in the meantime: your answer is left out."
-        if told.new:
-            return (
-                f"{shown(told.new)} is a label that no row had before. If it is a slip, go back and give the right one."
-            )
-        return ""
-
-    def _is_known(self, row: int) -> bool:
-        ledger = self.campaign._store.ledger()
-        return row in ledger.asked or ledger.has_vote(row)
-
-    def _id(self, row: int) -> Any:
-        if not 0 <= row < len(self.campaign._ids):
-            raise CampaignError(f"There is no row {row} in the table.")
-        return self.campaign._ids[[row]].tolist()[0]
+        new = f"{shown(told.new)} is a label that no row had before. If it is a slip, go back and give the right one."
+        return new if told.new else ""
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def _picks(self, ledger: Ledger) -> dict[int, None]:
-        """Rows that were asked for, in the order of the picks."""
-        return dict.fromkeys(row for group in ledger.groups if group.kind == "ask" for row in group.rows)
-
     def _is_wanted(self, row: int, annotator: str, ledger: Ledger) -> bool:
-        """Whether a row waits for an answer of this annotator: not while it is with as many others as shall see it."""
-        if not (row in ledger.out or (self.overlap > 1 and row in ledger.asked and row not in ledger.skipped)):
-            return False
-        if row >= len(self.campaign._ids) or row in self.campaign._gone:
+        """Whether a row waits for this annotator: one that is out, and with ``overlap`` one that too few have seen."""
+        if row not in ledger.out and (self._overlap == 1 or row not in ledger.asked or row in ledger.skipped):
             return False
         given = {name for name, told in ledger.votes.items() if row in told}
         seen = given | {page.annotator for page in self._pages.values() if row in page.rows}
-        return (row in ledger.out or bool(given)) and annotator not in seen and len(seen) < self.overlap
+        is_there = row < len(self._campaign._ids) and row not in self._campaign._gone
+        is_open = row in ledger.out or bool(given)  # else it was withdrawn
+        return is_there and is_open and annotator not in seen and len(seen) < self._overlap
 
     def _shown(self, row: int) -> dict[str, Any]:
-        values = (self.campaign._table().iloc[:, j].array[row] for j in range(self.campaign._table().shape[1]))
-        cells = [cell(value, self.folder) for value in values]
+        """A row for the page."""
+        X = self._campaign._table()
+        cells = [cell(X.iloc[:, j].array[row], self._folder) for j in range(X.shape[1])]
         for j, one in enumerate(cells):
             if isinstance(one, dict):
                 one["src"] = f"picture/{row}/{j}"
-        return {"row": row, "id": str(self._id(row)), "cells": cells, "guess": guess_in_words(*self._guess_of(row))}
+        guess = guess_in_words(*self._learner.guesses.get(row, (None, None)))
+        return {"row": row, "id": str(X.index[row]), "cells": cells, "guess": guess}
 
     def picture(self, row: int, column: int) -> Path | None:
         """The file of a picture that stands in a cell, if it lies below the folder of the table."""
-        X = self.campaign._table()
-        if self.folder is None or not (self._is_known(row) and 0 <= row < len(X) and 0 <= column < X.shape[1]):
+        X, asked = self._campaign._table(), self._campaign._store.ledger().asked
+        if self._folder is None or row not in asked or row >= len(X) or column >= X.shape[1]:
             return None
-        value, folder = X.iloc[:, column].array[row], self.folder.resolve()
-        if not isinstance(cell(value, self.folder), dict):
+        value, folder = X.iloc[:, column].array[row], self._folder.resolve()
+        if not isinstance(cell(value, folder), dict):
             return None
         file = (folder / value).resolve()  # links are followed before it is asked where the file is
         return file if file.is_relative_to(folder) and file.is_file() else None
 
-    def _counts(self) -> dict[str, Any]:
-        """How far the last batch is, what labels there are, and how many answers."""
-        ledger = self.campaign._store.ledger()
-        last: list[int] = next((group.rows for group in reversed(ledger.groups) if group.kind == "ask"), [])
-        return {
-            "size": len(last),
-            "done": len(last) - len(ledger.out.intersection(last)),
-            "given": sum(map(len, ledger.votes.values())) - len(ledger.came),
-            "kind": self.campaign.kind,
-            "labels": [str(label) for label in self.labels()],
-        }
+    def facts(self, annotator: str) -> dict[str, Any]:
+        """What the page is made of."""
+        campaign = self._campaign
+        names = {"id": campaign.id or "id", "target": campaign.target, "kind": campaign.kind}
+        title = f"{campaign.path.stem}{f': {annotator}' if annotator else ''}"
+        columns = [str(name) for name in campaign._table().columns]
+        key = f"skactive-live-{campaign._store.secret(f'page {annotator}')}"
+        closed = campaign._settings["labels"] is not None
+        return {**names, "title": title, "columns": columns, "key": key, "labels": self._labels(), "closed": closed}
 
-    def labels(self) -> list[Any]:
-        """The classes that a person may choose from."""
-        if self.campaign.kind == "numbers":
-            return []
-        return self.campaign._settings["labels"] or sorted(self.campaign._store.ledger().counts, key=str)
+    def _counts(self, ledger: Ledger) -> dict[str, Any]:
+        """How far the last batch is, how many answers there are, and what labels."""
+        last: list[int] = next((group.rows for group in reversed(ledger.groups) if group.kind == "ask"), [])
+        given = sum(map(len, ledger.votes.values())) - len(ledger.came)
+        counts = {"size": len(last), "done": len(last) - len(ledger.out.intersection(last)), "given": given}
+        return {**counts, "kind": self._campaign.kind, "labels": [str(label) for label in self._labels()]}
+
+    def _labels(self) -> list[Any]:
+        known = self._campaign._settings["labels"] or sorted(self._campaign._store.ledger().counts, key=str)
+        return [] if self._campaign.kind == "numbers" else known
+
+
+def due_in(ledger: Ledger, batch: int, gone: set[int]) -> int | None:
+    """The event after which less than half a batch was out, found in the file alone; None while more is."""
+    if 2 * len(ledger.out - gone) >= batch:
+        return None
+    out, seen, since = set[int](), 0, 0
+    for group in ledger.groups:
+        before, rows = len(out), {*group.rows} - gone
+        out = out | rows if group.kind == "ask" else out - rows
+        seen += len(group.rows)
+        if group.kind == "ask" or 2 * len(out) < batch <= 2 * before:
+            since = seen
+    return since
