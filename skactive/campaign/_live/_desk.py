@@ -64,7 +64,10 @@ class Desk:
         self._learner = learner
         self._pages: dict[str, Page] = {}
         self._replies: dict[str, dict[str, Any]] = {}  # by the keys of answers
-        self._tell_learner(False)
+        X = campaign._table()
+        self._columns = [X.iloc[:, j].array for j in range(X.shape[1])]
+        self._gone = {*campaign._gone.tolist()}
+        self._tell_learner(campaign._store.ledger(), is_short=False)
 
     def exchange(self, annotator: str, message: Message) -> dict[str, Any]:
         """Take the answers of a page, and hand it rows."""
@@ -78,17 +81,14 @@ class Desk:
         new = [*itertools.islice(free, min(max(message.more, 0), MOST_AHEAD))]
         if not message.leaves:
             self._pages[message.page] = Page(annotator, kept + new, now)
-        self._tell_learner(message.more > 0 and not new)
+        self._tell_learner(ledger, is_short=message.more > 0 and not new)
         gone = [row for row in message.rows if row not in kept]
         said = {"answers": answers, "rows": [*map(self._shown, new)], "gone": gone}
         return {**said, **self._counts(ledger), "trouble": self._learner.trouble, "panel": self._learner.panel}
 
-    # --- the next batch ---------------------------------------------------------------------------
-
-    def _tell_learner(self, is_short: bool) -> None:
+    def _tell_learner(self, ledger: Ledger, is_short: bool) -> None:
         """Ask for a batch where one is due, or where a page finds no row, as all are in other hands or put off."""
-        ledger = self._campaign._store.ledger()
-        due = due_in(ledger, self._batch, {*self._campaign._gone.tolist()})
+        due = due_in(ledger, self._batch, self._gone)
         self._learner.need(ledger.seen if due is None and is_short else due, ledger.seen)
 
     # --- answers ----------------------------------------------------------------------------------
@@ -114,8 +114,9 @@ class Desk:
             label = fraction_of(label)
         if not 0 <= given.row < len(campaign._ids):
             raise CampaignError(f"There is no row {given.row} in the table.")
-        id, when = campaign._ids[[given.row]].tolist()[0], time.time() - max(given.age, 0.0)
-        answer = Answer(id, label, annotator, given.label is None, when)
+        id = campaign._ids[given.row]
+        id = id.item() if hasattr(id, "item") else id
+        answer = Answer(id, label, annotator, given.label is None, time.time() - max(given.age, 0.0))
         told = until_written(lambda: campaign._tell([answer], unasked=False))
         if told.n_left_out:
             return f"{id!r} was withdrawn or answered anew in the meantime: your answer is left out."
@@ -130,26 +131,25 @@ class Desk:
             return False
         given = {name for name, told in ledger.votes.items() if row in told}
         seen = given | {page.annotator for page in self._pages.values() if row in page.rows}
-        is_there = row < len(self._campaign._ids) and row not in self._campaign._gone
+        is_there = row < len(self._campaign._ids) and row not in self._gone
         is_open = row in ledger.out or bool(given)  # else it was withdrawn
         return is_there and is_open and annotator not in seen and len(seen) < self._overlap
 
     def _shown(self, row: int) -> dict[str, Any]:
         """A row for the page."""
-        X = self._campaign._table()
-        cells = [cell(X.iloc[:, j].array[row], self._folder) for j in range(X.shape[1])]
+        cells = [cell(column[row], self._folder) for column in self._columns]
         for j, one in enumerate(cells):
             if isinstance(one, dict):
                 one["src"] = f"picture/{row}/{j}"
         guess = guess_in_words(*self._learner.guesses.get(row, (None, None)))
-        return {"row": row, "id": str(X.index[row]), "cells": cells, "guess": guess}
+        return {"row": row, "id": str(self._campaign._ids[row]), "cells": cells, "guess": guess}
 
     def picture(self, row: int, column: int) -> Path | None:
         """The file of a picture that stands in a cell, if it lies below the folder of the table."""
-        X, asked = self._campaign._table(), self._campaign._store.ledger().asked
-        if self._folder is None or row not in asked or row >= len(X) or column >= X.shape[1]:
+        asked, n_rows = self._campaign._store.ledger().asked, len(self._campaign._ids)
+        if self._folder is None or row not in asked or row >= n_rows or column >= len(self._columns):
             return None
-        value, folder = X.iloc[:, column].array[row], self._folder.resolve()
+        value, folder = self._columns[column][row], self._folder.resolve()
         if not isinstance(cell(value, folder), dict):
             return None
         file = (folder / value).resolve()  # links are followed before it is asked where the file is
@@ -158,23 +158,26 @@ class Desk:
     def facts(self, annotator: str) -> dict[str, Any]:
         """What the page is made of."""
         campaign = self._campaign
-        names = {"id": campaign.id or "id", "target": campaign.target, "kind": campaign.kind}
+        names = {"id": campaign.id or "id", "target": campaign.target, **self._labels(campaign._store.ledger())}
         title = f"{campaign.path.stem}{f': {annotator}' if annotator else ''}"
         columns = [str(name) for name in campaign._table().columns]
         key = f"skactive-live-{campaign._store.secret(f'page {annotator}')}"
         closed = campaign._settings["labels"] is not None
-        return {**names, "title": title, "columns": columns, "key": key, "labels": self._labels(), "closed": closed}
+        return {**names, "title": title, "columns": columns, "key": key, "closed": closed}
 
     def _counts(self, ledger: Ledger) -> dict[str, Any]:
         """How far the last batch is, how many answers there are, and what labels."""
         last: list[int] = next((group.rows for group in reversed(ledger.groups) if group.kind == "ask"), [])
         given = sum(map(len, ledger.votes.values())) - len(ledger.came)
         counts = {"size": len(last), "done": len(last) - len(ledger.out.intersection(last)), "given": given}
-        return {**counts, "kind": self._campaign.kind, "labels": [str(label) for label in self._labels()]}
+        said = self._labels(ledger)
+        return {**counts, **said, "labels": [str(label) for label in said["labels"]]}
 
-    def _labels(self) -> list[Any]:
-        known = self._campaign._settings["labels"] or sorted(self._campaign._store.ledger().counts, key=str)
-        return [] if self._campaign.kind == "numbers" else known
+    def _labels(self, ledger: Ledger) -> dict[str, Any]:
+        """What the page takes: a number, or one of some classes."""
+        if ledger.settings["kind"] == "numbers":
+            return {"kind": "number", "labels": []}
+        return {"kind": "classes", "labels": ledger.settings["labels"] or sorted(ledger.counts, key=str)}
 
 
 def due_in(ledger: Ledger, batch: int, gone: set[int]) -> int | None:

@@ -74,7 +74,9 @@ class Learner(threading.Thread):
         now._store.until = now._store.ledger().seen  # one moment for all that follows
         panel = {**said_of(now.status()), "disputes": _disputes(now)}
         self._show(panel, self.panel["curve"])
-        self._show(panel, [(n, one.value, one.low, one.high) for n, one in now._accuracies(self._accuracies)])
+        if self._wanted.empty():  # else people wait for rows
+            curve = now._accuracies(self._accuracies)
+            self._show(panel, [(n, one.value, one.low, one.high) for n, one in curve])
 
     def _show(self, panel: dict[str, Any], curve: list[Any]) -> None:
         self.panel = {**panel, "curve": curve, "version": self.panel["version"] + 1}
