@@ -29,7 +29,7 @@ from ._columns import MOST_ROWS, Reading, check_readings, described, told_of_odd
 from ._first_batch import FIRST, typical_rows
 from ._labels import Answer, Told, Vocabulary, alike_in, events_of, in_kind, kind_of, late_labels, told_of_kind
 from ._picks import picks_of
-from ._status import moments_of, report_on
+from ._status import report_on
 from ._store import RULES, CampaignError, Event, Overtaken, Rows, State, Store, shown
 from ._table import Match, Table, check_by_row, rows_of
 
@@ -39,7 +39,6 @@ TEXT_OR_NONE = Rule(lambda value: isinstance(value, str) and value != "", "a tex
 
 PLAIN = {str, int, float, bool}  # types of labels
 MOST_COMPARED = 2_000  # rows without a label, for which models of the folds and the model are compared
-MOST_POINTS = 8  # of a learning curve
 TRIES = 20  # how often to decide anew if other processes write meanwhile
 
 Result = TypeVar("Result")
@@ -72,7 +71,7 @@ class CampaignBase:
         "labels": Rule(lambda v: hasattr(v, "__len__") and len(v) > 0 and not isinstance(v, str), "a list").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
         "random_state": integer(0).or_none(),
-        "n": integer(),
+        **dict.fromkeys(("n", "batch", "overlap"), integer()),
         "limits": Rule(lambda value: isinstance(value, Limits), "a skactive.Limits").or_none(),
     }
 
@@ -339,17 +338,6 @@ class CampaignBase:
             return None
         picks, weight = picks_of(self._store.batches(), self._store.events(), state), self._by_row("weight")
         return accuracy_of(judged, state, picks, self.kind, weight, self._by_row("groups"))
-
-    def _accuracies(self, known: dict[int, Accuracy | None]) -> list[tuple[int, Accuracy]]:
-        """Estimates at the moments when batches had come back; ``known`` keeps them by the number of labels."""
-        state, found = self._state(), []
-        for n in moments_of(state)[-MOST_POINTS:]:
-            then = state.when(state.first_labelled(n))
-            if n not in known:
-                known[n] = self._accuracy(then) if self._can_fit(then) else None
-            if (accuracy := known[n]) is not None and accuracy.is_told:
-                found.append((len(then.labels), accuracy))
-        return found
 
     def _by_row(self, name: str) -> pd.Series | None:
         """The column of groups or of weights, if there is one."""

@@ -6,44 +6,27 @@ import argparse
 import shlex
 import sys
 import webbrowser
-from pathlib import Path
 
 from ..campaign import CampaignError
 from ._commands import _answer, _counted, opened
 
+OF_HOST = (
+    "Whoever in this network has an address sees rows and answers in that name, and nothing is encrypted: use --host "
+    "in a network that you trust."
+)
+
 
 def label(options: argparse.Namespace) -> str:
     """Serve the page until Ctrl-C."""
-    from ..campaign._live import Served
-
-    names = options.annotator or []
-    if options.host is not None and not names:
-        raise CampaignError("`host` opens the page to others: name who will label, by --annotator NAME NAME.")
+    if options.host is not None and not options.annotator:
+        raise CampaignError("`host` opens the page to others: say who labels, by --annotator NAME NAME.")
     campaign = opened(options)
-    table = campaign._settings.get("pool") or [""]
-    served = Served(
-        campaign,
-        names,
-        batch=options.batch,
-        overlap=options.overlap,
-        port=options.port,
-        folder=(campaign.path.parent / table[0]).parent,
-        **({} if options.host is None else {"host": options.host}),
-    )
-    print(_told(options, served.addresses), file=sys.stderr, flush=True)
-    if not options.no_browser and options.host is None:
+    given = {"batch": options.batch, "overlap": options.overlap, "host": options.host or "", "port": options.port}
+    served = campaign.serve(options.annotator or "", **given)
+    told = [f"{options.campaign} is open for labelling. Ctrl-C ends it.", str(served), *[OF_HOST] * bool(options.host)]
+    print(*told, sep="\n", file=sys.stderr, flush=True)
+    if not (options.no_browser or options.host):
         webbrowser.open(next(iter(served.addresses.values())))
-    served.run()
+    served.wait()
     status, path = _counted(campaign), shlex.quote(options.campaign)
     return _answer(options, f"{status}\nNext: skactive label {path}, or skactive status {path}", status)
-
-
-def _told(options: argparse.Namespace, addresses: dict[str, str]) -> str:
-    """Where to go, and who else can."""
-    lines = [f"{name}: {address}" if name else address for name, address in addresses.items()]
-    if options.host is not None:
-        lines.append(
-            "Whoever in this network has one of these addresses sees rows and answers in that name, and what is sent "
-            "is not encrypted: use --host in a network that you trust."
-        )
-    return "\n".join([f"{Path(options.campaign).name} is open for labelling. Ctrl-C ends it.", *lines])

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..campaign import Campaign
+from ..campaign import Accuracy, Campaign
+from ..campaign._status import moments_of
 
+MOST_POINTS = 8
 SHOWN_COLUMNS = 8
 
 STYLE = """
@@ -42,9 +44,20 @@ def report_page(campaign: Campaign, *, with_rows: bool = True, **options: Any) -
     )
 
 
+def _accuracies(campaign: Campaign) -> list[tuple[int, Accuracy]]:
+    """Estimates at the moments when batches had come back."""
+    state, found = campaign._state(), []
+    for n in moments_of(state)[-MOST_POINTS:]:
+        then = state.when(state.first_labelled(n))
+        accuracy = campaign._accuracy(then) if campaign._can_fit(then) else None
+        if accuracy is not None and accuracy.is_told:
+            found.append((len(then.labels), accuracy))
+    return found
+
+
 def _learning_curve(campaign: Campaign) -> str:
     """The accuracies as SVG inside of the page, if there are several to draw, and matplotlib."""
-    history = campaign._accuracies({})
+    history = _accuracies(campaign)
     if len(history) < 2:
         return ""
     try:

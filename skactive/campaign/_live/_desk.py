@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .._base import CampaignBase, until_written
 from .._labels import Answer, fraction_of, plain_label
-from .._page import cell, guess_in_words
+from .._page import cell, guess_in_words, labelling_page
 from .._store import CampaignError, CampaignFileError, Ledger, shown
 from ._learner import Learner
 
@@ -84,7 +84,7 @@ class Desk:
         self._tell_learner(ledger, is_short=message.more > 0 and not new)
         gone = [row for row in message.rows if row not in kept]
         said = {"answers": answers, "rows": [*map(self._shown, new)], "gone": gone}
-        return {**said, **self._counts(ledger), "trouble": self._learner.trouble, "panel": self._learner.panel}
+        return {**said, **self._said(ledger), "trouble": self._learner.trouble, "panel": self._learner.panel}
 
     def _tell_learner(self, ledger: Ledger, is_short: bool) -> None:
         """Ask for a batch where one is due, or where a page finds no row, as all are in other hands or put off."""
@@ -155,23 +155,21 @@ class Desk:
         file = (folder / value).resolve()  # links are followed before it is asked where the file is
         return file if file.is_relative_to(folder) and file.is_file() else None
 
-    def facts(self, annotator: str) -> dict[str, Any]:
-        """What the page is made of."""
-        campaign = self._campaign
-        names = {"id": campaign.id or "id", "target": campaign.target, **self._labels(campaign._store.ledger())}
-        title = f"{campaign.path.stem}{f': {annotator}' if annotator else ''}"
-        columns = [str(name) for name in campaign._table().columns]
+    def page(self, annotator: str) -> str:
+        """The page, which then asks for rows."""
+        campaign, closed = self._campaign, self._campaign._settings["labels"] is not None
+        asked = {"id": campaign.id or "id", "target": campaign.target, **self._labels(campaign._store.ledger())}
+        title = f"{campaign.path.stem}{annotator and f': {annotator}'}"
         key = f"skactive-live-{campaign._store.secret(f'page {annotator}')}"
-        closed = campaign._settings["labels"] is not None
-        return {**names, "title": title, "columns": columns, "key": key, "closed": closed}
+        return labelling_page(campaign._table().head(0), **asked, closed=closed, title=title, live=key)
 
-    def _counts(self, ledger: Ledger) -> dict[str, Any]:
+    def _said(self, ledger: Ledger) -> dict[str, Any]:
         """How far the last batch is, how many answers there are, and what labels."""
         last: list[int] = next((group.rows for group in reversed(ledger.groups) if group.kind == "ask"), [])
         given = sum(map(len, ledger.votes.values())) - len(ledger.came)
         counts = {"size": len(last), "done": len(last) - len(ledger.out.intersection(last)), "given": given}
-        said = self._labels(ledger)
-        return {**counts, **said, "labels": [str(label) for label in said["labels"]]}
+        asked = self._labels(ledger)
+        return {"counts": counts, "kind": asked["kind"], "labels": [str(label) for label in asked["labels"]]}
 
     def _labels(self, ledger: Ledger) -> dict[str, Any]:
         """What the page takes: a number, or one of some classes."""

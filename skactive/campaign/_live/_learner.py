@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .._accuracy import Accuracy
 from .._base import CampaignBase, until_written
 from .._status import Status, disputes_of
 from .._store import CampaignError, Overtaken, cut
@@ -24,9 +23,9 @@ class Learner(threading.Thread):
         campaign._fits = dict(campaign._fits)  # kept from here on by this thread alone
         self._wanted: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._due = self._seen = self._failed_at = -1
-        self._accuracies: dict[int, Accuracy | None] = {}
         self.guesses: dict[int, tuple[Any, Any]] = {}
-        self.panel: dict[str, Any] = {"version": 0, "curve": []}
+        self.panel: dict[str, Any] = {"version": 0}
+        self._curve: list[str] = []  # since this began
         self.trouble = ""  # why there is no batch, or nothing new to say of the model
 
     def need(self, due: int | None, seen: int) -> None:
@@ -37,7 +36,8 @@ class Learner(threading.Thread):
 
     def run(self) -> None:
         """Go on until the process ends."""
-        self._try(self._judge)
+        if self._wanted.empty():
+            self._try(self._judge)
         while True:
             due = self._wanted.get()
             if not self._try(self._ask, due):
@@ -69,33 +69,20 @@ class Learner(threading.Thread):
         self.guesses |= dict(zip(then._rows_of(batch.index.tolist()), guesses, strict=True))
 
     def _judge(self) -> None:
-        """Say how good the model is by the labels of now; then draw the curve, which takes longer."""
+        """Say how good the model is: its accuracy beside the share of the commonest class, whether to go on, and more."""
         now: Any = self._campaign._twin()
         now._store.until = now._store.ledger().seen  # one moment for all that follows
-        panel = {**said_of(now.status()), "disputes": _disputes(now)}
-        self._show(panel, self.panel["curve"])
-        if self._wanted.empty():  # else people wait for rows
-            curve = now._accuracies(self._accuracies)
-            self._show(panel, [(n, one.value, one.low, one.high) for n, one in curve])
-
-    def _show(self, panel: dict[str, Any], curve: list[Any]) -> None:
-        self.panel = {**panel, "curve": curve, "version": self.panel["version"] + 1}
-
-
-def said_of(status: Status) -> dict[str, Any]:
-    """The accuracy beside the share of the commonest class, whether to go on, and sentences."""
-    accuracy, report = status.accuracy, status.report
-    head = "" if accuracy is None else f"{accuracy.measure.capitalize()} {accuracy._shown(accuracy)}"
-    beside = ""
-    if accuracy is not None and accuracy.classes is not None and accuracy.is_told:
-        beside = f"Always {accuracy.commonest!r}: {accuracy.classes.loc[accuracy.commonest, 'share']:.0%}"
-    lines = [cut(line) for topic, line in status._by_topic().items() if topic != "out"]
-    return {"head": head, "beside": beside, "stop": report is not None and report.verdict == "stop", "lines": lines}
-
-
-def _disputes(campaign: Any) -> list[str]:
-    """Rows whose annotators disagree, and what each says."""
-    found = disputes_of(campaign._state(), campaign._named_ids()).drop(columns="label")
-    rows = [(id, row.dropna().items()) for id, row in found.head(MOST_DISPUTES).iterrows()]
-    lines = [cut(f"{id}: " + ", ".join(f"{name} {label!r}" for name, label in said)) for id, said in rows]
-    return lines + [f"and {len(found) - len(rows)} more"] * (len(found) > len(rows))
+        status: Status = now.status()
+        accuracy, topics = status.accuracy, status._by_topic()
+        stop = "You can stop. " if status.report is not None and status.report.verdict == "stop" else ""
+        head = "How good the model is cannot be told yet"
+        if accuracy is not None:
+            self._curve.append(f"{status.n_labels} labels {accuracy._shown(accuracy).partition(' (')[0]}")
+            head = f"{accuracy.measure.capitalize()} {accuracy._shown(accuracy)}"
+            if accuracy.classes is not None:
+                head += f", always {accuracy.commonest!r}: {accuracy.classes.loc[accuracy.commonest, 'share']:.0%}"
+        curve = [f"So far: {', '.join(self._curve)}."] if len(self._curve) > 1 else []
+        found = disputes_of(now._state(), now._named_ids()).drop(columns="label")
+        disputes = [f"Not agreed, {id}: {row.dropna().to_dict()}" for id, row in found.head(MOST_DISPUTES).iterrows()]
+        lines = [*curve, *(line for topic, line in topics.items() if topic != "out"), *disputes]
+        self.panel = {"version": self.panel["version"] + 1, "head": stop + head, "lines": [*map(cut, lines)]}

@@ -1,8 +1,8 @@
-"""One HTML page by which a person labels rows in a browser: saves what ``skactive tell`` takes, or answers to a server.
+"""One HTML page by which a person labels rows in a browser, and saves what ``skactive tell`` takes.
 
 The page is a file: page.html with page.css, page.js and the rows as JSON inside. Nothing is fetched, and its policy
-forbids to; with live.js it speaks to the server that it came from, and to no other. All of it is ASCII, so that no
-encoding can spoil it. Rows become text nodes in the browser, never markup.
+forbids to; with live.js it speaks to the server that it came from alone. All of it is ASCII, so that no encoding can
+spoil it. Rows become text nodes in the browser, never markup.
 """
 
 from __future__ import annotations
@@ -41,23 +41,28 @@ def labelling_page(
     guesses: Sequence[tuple[Any, float | None]] | None = None,
     title: str,
     folder: Path | None = None,
+    live: str | None = None,
 ) -> str:
     """An HTML page that shows one row at a time, and takes a label by a key or a click.
 
     *Save* downloads a CSV, week1_labelled.csv of week1.html, with the columns ``id``, ``target`` and ``skip`` (1 for a
     row that was skipped). ``closed`` refuses other labels than ``labels``. A guess is hidden until the person asks for
     it, at each row anew: one seen first biases the label towards the model. An image is shown from its file, by a path
-    relative to ``folder`` where the page will be; web addresses are shown as text.
+    relative to ``folder`` where the page will be; web addresses are shown as text. ``live`` is the name by which the
+    page keeps answers for a server, which sends the rows.
     """
     if len({id, target, "skip"}) < 3:
         raise ValueError(f'The page saves columns {id!r}, {target!r} and "skip": they must have three names.')
+    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
     columns = [[cell(value, folder) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
     batch = {
         "title": title,
         "id": id,
         "target": target,
         "kind": kind,
-        **_words_of(labels, closed),
+        "open": not closed and not (known and all(isinstance(label, bool) for label in known)),
+        "numeric": bool(known) and not any(isinstance(label, str | bool) for label in known),
+        "labels": _saved_texts(known),
         "columns": [str(name) for name in frame.columns],
         "rows": [
             {"id": text, "cells": [column[i] for column in columns], "guess": guess_in_words(*guess)}
@@ -66,23 +71,8 @@ def labelling_page(
             )
         ],
     }
-    batch["key"] = _key(batch)
-    return _assembled(batch)
-
-
-def live_page(*, labels: Sequence[Any], closed: bool, **facts: Any) -> str:
-    """The page that `skactive label` serves: without rows, which the server sends."""
-    return _assembled({**facts, **_words_of(labels, closed), "rows": []}, live=True)
-
-
-def _words_of(labels: Sequence[Any], closed: bool) -> dict[str, Any]:
-    """What the page knows of labels: how they are written, whether others may come, and whether they are numbers."""
-    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    return {
-        "open": not closed and not (known and all(isinstance(label, bool) for label in known)),
-        "numeric": bool(known) and not any(isinstance(label, str | bool) for label in known),
-        "labels": _saved_texts(known),
-    }
+    batch["key"] = live or _key(batch)
+    return _assembled(batch, live is not None)
 
 
 def _saved_texts(values: list[Any]) -> list[str]:
@@ -148,36 +138,27 @@ def _key(batch: dict[str, Any]) -> str:
     return "skactive-1-" + hashlib.sha256(_json(batch | {"rows": rows}).encode()).hexdigest()[:32]
 
 
-def _part(name: str) -> str:
-    return (resources.files(__name__) / name).read_text(encoding="utf-8")
+def _assembled(batch: dict[str, Any], live: bool) -> str:
+    def part(name: str) -> str:
+        return (resources.files(__name__) / name).read_text(encoding="utf-8")
 
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-def _script(live: bool) -> str:
-    return f"{_part('page.js')}{_part('live.js') if live else ''}begin();\n"
-
-
-def policy_of(*, live: bool) -> str:
-    """What a browser may do for the page: run its own script and style, and show pictures."""
-    script, style = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in (_script(live), _part("page.css"))
-    )
+    style, script = part("page.css"), f"{part('page.js')}{part('live.js') if live else ''}begin();\n"
     sources = "img-src 'self' data:; connect-src 'self'" if live else "img-src 'self' file: data:"
-    return (
-        f"default-src 'none'; script-src {script}; style-src {style}; {sources}; "
+    policy = (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; {sources}; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-
-
-def _assembled(batch: dict[str, Any], *, live: bool = False) -> str:
-    page = Template(_part("page.html")).substitute(
-        policy=policy_of(live=live),
+    page = Template(part("page.html")).substitute(
+        policy=policy,
         title=html.escape(batch["title"]),
         verb="Choose" if batch["labels"] else "Type",
         ending=". Each answer is saved at once." if live else ", then save.",
         target=html.escape(batch["target"]),
-        style=_part("page.css"),
-        script=_script(live),
+        style=style,
+        script=script,
         batch=_json(batch),
     )
     return page.encode("ascii", "xmlcharrefreplace").decode()

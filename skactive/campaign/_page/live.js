@@ -10,13 +10,13 @@ const LOST = "No connection to skactive label: what you answer is kept here, and
 
 const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 const keptAs = `${batch.key}-${random()}`;
-const here = { unsent: [], later: new Set(), waits: true, busy: false, again: false, size: 0, done: 0, given: 0, version: 0 };
+const here = { unsent: [], later: new Set(), waits: true, busy: false, again: false, version: 0, counts: {} };
 
 const openRows = () => [...batch.rows.keys()].filter((i) => !state.answers[i]);
 const fresh = () => openRows().filter((i) => !here.later.has(i));
 const after = (rows, i) => rows.find((j) => j > i) ?? rows.find((j) => j !== i);
 const placeOf = (row) => batch.rows.findIndex((one) => one.row === row);
-const tell = (text) => $("trouble").textContent === text || ($("trouble").textContent = text);
+const trouble = (text) => $("trouble").textContent === text || ($("trouble").textContent = text);
 
 Object.assign(seam, {
   recall() {
@@ -36,7 +36,7 @@ Object.assign(seam, {
     here.unsent.push({ key: random(), row: batch.rows[i].row, label: state.answers[i].label ?? null, at: Date.now() });
     exchange();
   },
-  takeBack: () => {},
+  takeBack: () => {}, // another answer replaces the one that was given
   after(i) {
     here.later[state.answers[i] ? "delete" : "add"](i);
     const to = after(fresh(), i) ?? after(openRows(), i) ?? (state.answers[i] ? n : i);
@@ -44,14 +44,10 @@ Object.assign(seam, {
     return to;
   },
   unsaved: () => here.unsent.length > 0,
-  words() {
-    const { gone, skip, label } = answerHere() ?? { gone: "" };
-    return gone ?? `You gave: ${skip ? "skipped" : label}. Another answer replaces it.`;
-  },
-  place: () => `Row ${state.at + 1}`,
   progress() {
-    [$("bar").max, $("bar").value] = [Math.max(here.size, 1), here.done];
-    return `${here.done} of ${here.size} in this batch, ${here.given} answers in all`;
+    const { size = 0, done = 0, given = 0 } = here.counts;
+    [$("bar").max, $("bar").value] = [Math.max(size, 1), done];
+    return `${done} of ${size} in this batch, ${given} answers in all`;
   },
   end: (open) => [here.waits ? "The next rows are being chosen" : `${n} rows since you came`, open || "No row is open."],
 });
@@ -59,35 +55,31 @@ Object.assign(seam, {
 async function exchange(leaves = false) {
   if (here.busy && !leaves) return (here.again = true);
   [here.busy, here.again] = [true, false];
-  const reply = await replyTo(leaves);
-  if (reply.answers) take(reply);
-  else tell(reply.trouble ?? LOST);
-  here.busy = false;
-  if (here.again && reply.answers) exchange();
-}
-
-async function replyTo(leaves) {
   const answers = here.unsent.map(({ key, row, label, at }) => [key, row, label, (Date.now() - at) / 1000]);
   const rows = openRows().map((i) => batch.rows[i].row);
   const body = JSON.stringify({ page: keptAs, leaves, answers, rows, more: AHEAD - fresh().length });
   const headers = { "Content-Type": "application/json" };
   const given = { method: "POST", headers, body, signal: AbortSignal.timeout(LATEST), keepalive: leaves };
-  return fetch("exchange", given).then((found) => found.json()).catch(() => ({}));
+  const reply = await fetch("exchange", given).then((found) => found.json()).catch(() => ({}));
+  if (reply.answers) take(reply);
+  else trouble(reply.trouble ?? LOST);
+  here.busy = false;
+  if (here.again && reply.answers) exchange();
 }
 
 function take(reply) {
   const notes = Object.entries(reply.answers).map(([key, one]) => settle(key, one));
-  Object.assign(here, { size: reply.size, done: reply.done, given: reply.given });
-  tell(notes.find(({ again }) => again)?.note ?? reply.trouble);
+  here.counts = reply.counts;
+  trouble(notes.find(({ again }) => again)?.note ?? reply.trouble);
   seam.remember();
   if (reply.kind !== batch.kind && !seam.unsaved()) return location.reload();
-  const [wasEnd, wasOpen] = [state.at === n, !answerHere()];
-  for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { gone: "Labelled or put back by others." };
+  const [before, wasOpen] = [n, !answerHere()];
+  for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { label: "labelled or put back by others" };
   for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
   n = batch.rows.length;
   widen();
   state.added.push(...reply.labels.filter((label) => !labels().includes(label)));
-  arrange(wasEnd, wasOpen && answerHere()?.gone);
+  arrange(before, wasOpen && answerHere());
   if (reply.panel.version > here.version) showPanel(reply.panel);
   const { note } = notes.find((one) => one.note && !one.again) ?? {};
   if (note) say(note);
@@ -103,48 +95,20 @@ function settle(key, reply) {
 }
 
 // What is shown once rows came or went; what somebody is typing stays.
-function arrange(wasEnd, isLost) {
-  const next = after(fresh(), -1) ?? after(openRows(), -1);
-  if (wasEnd && here.waits && next !== undefined) return go(next);
+function arrange(before, isLost) {
+  const [next, wasEnd] = [after(fresh(), -1) ?? after(openRows(), -1), state.at === before];
+  if (isLost || (wasEnd && here.waits && next !== undefined)) return go(next ?? n);
   if (wasEnd) state.at = n;
-  if (wasEnd || isLost) return arrive();
   showProgress();
-  if (!$("field").value) showLabels();
+  if (!wasEnd && !$("field").value) showLabels();
+  if (n !== before && wasEnd) showOverview();
 }
 
-// ---- how good the model is
-
-function showPanel({ version, head, beside, stop, lines, disputes, curve }) {
+function showPanel({ version, head, lines }) {
   here.version = version;
   $("panel").hidden = false;
-  $("head").textContent = (stop ? "You can stop. " : "") + (head || "How good the model is cannot be told yet.");
-  $("beside").textContent = beside;
-  $("curve").replaceChildren(...(curve.length > 1 ? [drawn(curve)] : []));
-  const all = [...lines, ...disputes.map((line) => `Not agreed: ${line}`)];
-  $("lines").replaceChildren(...all.map((line) => make("li", { dir: "auto" }, line)));
-}
-
-// Values by the number of labels, over a band of their intervals.
-function drawn(curve) {
-  const [most, highest] = [curve.at(-1)[0], Math.max(1, ...curve.map(([, value]) => value))];
-  const at = (labels, value) => `${30 + (250 * labels) / most},${110 - 100 * Math.min(1, value / highest)}`;
-  const lows = curve.map(([labels, , low]) => at(labels, low));
-  const highs = curve.map(([labels, , , high]) => at(labels, high ?? highest)).reverse();
-  const svg = (tag, attributes, ...children) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-  };
-  return svg(
-    "svg",
-    { viewBox: "0 0 290 125", role: "img", "aria-label": "The same by the number of labels" },
-    svg("polygon", { points: [...lows, ...highs].join(" ") }),
-    svg("polyline", { points: curve.map(([labels, value]) => at(labels, value)).join(" ") }),
-    svg("path", { d: "M30 10V110H280" }),
-    svg("text", { x: 26, y: 16 }, highest.toPrecision(2)),
-    svg("text", { x: 280, y: 123 }, `${most} labels`),
-  );
+  $("head").textContent = head;
+  $("lines").replaceChildren(...lines.map((line) => make("li", { dir: "auto" }, line)));
 }
 
 for (const id of ["save", "finish"]) $(id).hidden = true;

@@ -83,8 +83,6 @@ const seam = {
   },
   after: (row) => row + 1,
   unsaved: () => state.answers.some(Boolean) && csv() !== state.saved,
-  words: () => "", // to say where a row comes up
-  place: () => `Row ${state.at + 1} of ${n}`,
   progress() {
     const [labelled, skipped] = [count((a) => a && !a.skip), count((a) => a?.skip)];
     $("bar").max = n;
@@ -156,7 +154,7 @@ function go(at) {
 }
 
 function arrive() {
-  say(seam.words());
+  say("");
   show();
   scrollTo(0, 0);
   const typing = batch.kind === "number" || labels().length === 0;
@@ -212,7 +210,7 @@ function widen() {
 function showCard() {
   const row = batch.rows[state.at];
   const id = make("span", { className: "muted", dir: "auto" }, `${batch.id} ${row.id}`);
-  $("place").replaceChildren(`${seam.place()} \u00b7 `, id);
+  $("place").replaceChildren(`Row ${state.at + 1} of ${n} \u00b7 `, id);
   $("cells").replaceChildren(
     ...batch.columns.map((name, j) =>
       make(
@@ -272,7 +270,7 @@ function showOverview() {
   $("list").replaceChildren(
     ...batch.rows.map((row, i) => {
       const given = state.answers[i];
-      const [words, kind] = given?.skip || given?.gone ? [given.gone ?? "skipped", "skipped"] : given ? [given.label, ""] : ["open", "still-open"];
+      const [words, kind] = given?.skip ? ["skipped", "skipped"] : given ? [given.label, ""] : ["open", "still-open"];
       const parts = [
         make("span", {}, `${i + 1}.`),
         make("bdi", {}, row.id),
