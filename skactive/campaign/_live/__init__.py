@@ -61,8 +61,8 @@ class Served:
     ) -> None:
         secret = campaign._store.secret
         self._secrets = {secret(f"label {name}"): name for name in annotators}
-        self._lock = _locked(campaign.path.with_name(f".skactive-{secret('lock')}"))
         self._socket = _listening(host, port, 20_000 + int(secret("port")[:4], 16) % 20_000)
+        self._lock = _locked(campaign.path.with_name(f".skactive-{secret('lock')}"), self._socket)
         at = f"{host}:{self._socket.getsockname()[1]}"
         self._hosts = {at, at.replace(LOCAL, "localhost")}
         self.addresses = {name: f"http://{at}/{one}/" for one, name in self._secrets.items()}
@@ -71,7 +71,7 @@ class Served:
         made = self._desk_thread.submit(lambda: Desk(campaign._twin(), batch, overlap, folder, learner))
         self._desk = made.result()
         routes = [Route("/{secret}/{what:path}", self._answer, methods=["GET", "POST"])]
-        quiet: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
+        quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "server_header": False}
         quiet |= {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": 2}
         self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), **quiet))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
@@ -107,7 +107,8 @@ class Served:
                 return await self._exchange(request, name)
             case "GET", ["picture", row, column] if row.isdecimal() and column.isdecimal():
                 file = await self._at_desk(self._desk.picture, int(row), int(column))
-                return Response(status_code=404) if file is None else FileResponse(file, headers=HEADERS)
+                if file is not None:
+                    return FileResponse(file, headers=HEADERS)
         return Response(status_code=404, headers=HEADERS)
 
     def _annotator(self, request: Request) -> str | None:
@@ -132,7 +133,7 @@ class Served:
             return Response(status_code=400, headers=HEADERS)
         try:
             return JSONResponse(await self._at_desk(self._desk.exchange, name, message), headers=HEADERS)
-        except CampaignError as error:  # the file is locked, gone or begun anew: the page keeps what it has
+        except Exception as error:  # the file is locked, gone or begun anew, say: the page keeps what it has
             return JSONResponse({"trouble": str(error)}, 503, HEADERS)
 
     async def _at_desk(self, do: Any, *given: Any) -> Any:
@@ -150,13 +151,14 @@ def _listening(host: str, port: int | None, usual: int) -> socket.socket:
         raise CampaignError(f"{where}. Got {host!r} and {port}: {error.strerror}.") from error
 
 
-def _locked(path: Path) -> Any:
-    """A file that is locked while it is open; the next command removes it."""
+def _locked(path: Path, opened: socket.socket) -> Any:
+    """A file that is locked while it is open; the next command removes it. What was opened before is closed if not."""
     file = path.open("w")
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         file.close()
+        opened.close()
         raise CampaignError("The campaign is open for labelling already: use that page, or stop it first.") from error
     return file

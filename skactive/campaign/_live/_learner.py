@@ -69,7 +69,7 @@ class Learner(threading.Thread):
         self.guesses |= dict(zip(then._rows_of(batch.index.tolist()), guesses, strict=True))
 
     def _judge(self) -> None:
-        """Say how good the model is: its accuracy beside the share of the commonest class, whether to go on, and more."""
+        """Say how good the model is: its accuracy beside the share of the commonest class, and whether to go on."""
         now: Any = self._campaign._twin()
         now._store.until = now._store.ledger().seen  # one moment for all that follows
         status: Status = now.status()
