@@ -436,19 +436,16 @@ class Campaign(CampaignBase):
         ----------
         annotator : str or sequence of str, default=""
             Who labels; of several, each gets an address.
-        batch : int, default=20
-            Rows that are asked for at once: the next when less than half are left.
-        overlap : int, default=1
-            How many annotators label each row.
-        host : str, default=""
-            An address of this machine in a network that you trust. By default no other machine is answered.
-        port : int, optional
-            By default one of the campaign's own.
+        batch, overlap : int
+            Rows that are asked for at once, the next when less than half are left; annotators that label each row.
+        host, port : str, int
+            By default no other machine is answered, at a port of the campaign's own. Another address of this machine
+            opens the page to a network, which must be one that you trust.
 
         Returns
         -------
         Served
-            Printed, the ``addresses``. It goes on in the background until its ``stop()``.
+            Printed, the addresses. It goes on in the background until its ``stop()``.
         """
         self._check(batch=batch, overlap=overlap)
         self._table()

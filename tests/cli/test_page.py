@@ -434,18 +434,18 @@ def live(chromium, tmp_path):
     served = campaign.serve(["anna", "ben"], batch=10)
     truth = dict(zip(frame["id"], np.where(a > 0, "2", "1"), strict=True))
     yield chromium, campaign, served, truth
+    first, *others = chromium.driver.window_handles
+    for window in others:
+        chromium.driver.switch_to.window(window)
+        chromium.driver.close()
+    chromium.driver.switch_to.window(first)
     chromium.driver.get("about:blank")
     chromium.complaints()
     served.stop()
 
 
 def visit(browser, address, size="1280 light"):
-    size, dark = SIZES[size]
-    browser.resize(size)
-    browser.cdp(
-        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-    )
-    browser.driver.get(address)
+    browser.open(address, SIZES[size][0], dark=SIZES[size][1])
     return row_shown(browser)
 
 
@@ -483,10 +483,6 @@ def test_two_annotators_label_by_keys_while_batches_come_and_the_model_is_judged
     while not (panel := browser.see("#panel")).startswith("Accuracy") and time.monotonic() < deadline:
         time.sleep(0.1)
     assert "always" in panel
-    for name in tabs.values():
-        browser.driver.switch_to.window(name)
-        browser.driver.close()
-    browser.driver.switch_to.window(browser.driver.window_handles[0])
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -169,7 +169,7 @@ class Desk:
         given = sum(map(len, ledger.votes.values())) - len(ledger.came)
         counts = {"size": len(last), "done": len(last) - len(ledger.out.intersection(last)), "given": given}
         asked = self._labels(ledger)
-        return {"counts": counts, "kind": asked["kind"], "labels": [str(label) for label in asked["labels"]]}
+        return {"counts": counts, "kind": asked["kind"], "names": [*map(str, asked["labels"])]}
 
     def _labels(self, ledger: Ledger) -> dict[str, Any]:
         """What the page takes: a number, or one of some classes."""

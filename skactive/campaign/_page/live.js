@@ -78,7 +78,7 @@ function take(reply) {
   for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
   n = batch.rows.length;
   widen();
-  state.added.push(...reply.labels.filter((label) => !labels().includes(label)));
+  state.added.push(...reply.names.filter((name) => !labels().includes(name)));
   arrange(before, wasOpen && answerHere());
   if (reply.panel.version > here.version) showPanel(reply.panel);
   const { note } = notes.find((one) => one.note && !one.again) ?? {};
