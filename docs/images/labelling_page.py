@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parents[1] / "tests" / "cli"))
 
 from page_browser import started
 
-from skactive.cli._page import labelling_page
+from skactive.campaign._page import labelling_page
 
 SAID = [
     "Thank you, the new router works well.",

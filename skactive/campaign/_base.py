@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, Self, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,7 @@ class CampaignBase:
         "labels": Rule(lambda v: hasattr(v, "__len__") and len(v) > 0 and not isinstance(v, str), "a list").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
         "random_state": integer(0).or_none(),
-        "n": integer(),
+        **dict.fromkeys(("n", "batch", "overlap"), integer()),
         "limits": Rule(lambda value: isinstance(value, Limits), "a skactive.Limits").or_none(),
     }
 
@@ -97,6 +98,14 @@ class CampaignBase:
     def kind(self) -> str:
         # "classes" also while there are no labels that say so
         return self._store.settings()["kind"] or "classes"
+
+    def _twin(self, until: int | None = None) -> Self:
+        """The same campaign, with the same table, for the thread that calls this; as it was at an event, if given."""
+        twin = copy.copy(self)
+        twin._store = Store(self.path)
+        twin._store.until = until
+        twin._settings = twin._store.settings()
+        return twin
 
     def _take_rows(self) -> None:
         """Read ids, without a table."""

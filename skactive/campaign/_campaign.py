@@ -6,12 +6,12 @@ import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from .._utils.types import Auto, Changes, DisputeRule, Estimator, FirstRows, ModelName, Query, StoppingMeasure, Task
-from .._utils.validation import check_parameters, each_warning_once
+from .._utils.validation import check_parameters, each_warning_once, import_optional
 from ..query import Limits, StochasticBatchQuery
 from ..stopping import StoppingReport
 from ._base import TASKS, CampaignBase, until_written
@@ -22,6 +22,9 @@ from ._models import guesses_beside, in_words, model_of, model_settings, query_o
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Store
 from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
+
+if TYPE_CHECKING:
+    from ._live import Served
 
 ONE_IN_TEN = 0.1  # picks of the default query that are uniform, so that labels estimate the accuracy on the whole pool
 
@@ -421,6 +424,40 @@ class Campaign(CampaignBase):
         if judged is None:
             raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
         return surprising(judged.out_of_fold, state, self._table().take(list(state.labels)), self.kind, n)
+
+    def serve(
+        self,
+        annotator: str | Sequence[str] = "",
+        *,
+        batch: int = 20,
+        overlap: int = 1,
+        host: str = "",
+        port: int | None = None,
+    ) -> Served:
+        """Label in a browser while the model learns: each answer is in the file at once, and the next rows come.
+
+        Parameters
+        ----------
+        annotator : str or sequence of str, default=""
+            Who labels; of several, each gets an address.
+        batch, overlap : int
+            Rows that are asked for at once, the next when less than half are left; annotators that label each row.
+        host, port : str, int
+            By default no other machine is answered, at a port of the campaign's own. Another address of this machine
+            opens the page to a network, which must be one that you trust.
+
+        Returns
+        -------
+        Served
+            Printed, the addresses. It goes on in the background until its ``stop()``.
+        """
+        self._check(batch=batch, overlap=overlap)
+        self._table()
+        live = import_optional("skactive.campaign._live", "serve", "starlette uvicorn")
+        names = [annotator] if isinstance(annotator, str) else annotator
+        pool = self._settings.get("pool")
+        folder = (self.path.parent / pool[0]).parent if pool else None
+        return live.Served(self, names, batch, overlap, host or live.LOCAL, port, folder)
 
     def columns(self) -> pd.DataFrame:
         """How each column of the table is read, as decided at the start: for models by name.

@@ -165,6 +165,12 @@ def _as_number(label: Any) -> float | int | None:
     return number if math.isfinite(number) else None
 
 
+def fraction_of(label: Any) -> Any:
+    """The number that a text spells, if it is no whole one; else the label."""
+    number = _as_number(label) if isinstance(label, str) else label
+    return number if isinstance(number, float) and number % 1 else label
+
+
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {

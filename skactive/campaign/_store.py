@@ -6,6 +6,8 @@ was written. A process that has a campaign open keeps what it has read, and read
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import itertools
 import json
 import os
@@ -106,6 +108,7 @@ class Store:
         self._file = sqlite.SqliteFile(self.path, KIND)
         self._thread = threading.get_ident()
         self._ledger = Ledger()
+        self.until: int | None = None  # the number of the event after which nothing is read but to write
         self._n_records = 0  # in the ledger, with the seal that they had
         self._key = self._checksum = b""
 
@@ -139,8 +142,13 @@ class Store:
         with self._file.reading() as connection:
             if not self._n_records:
                 self._file.check_integrity(connection)
-            self._catch_up(connection)
+            self._catch_up(connection, self.until or None)
         return self._ledger
+
+    def secret(self, name: str) -> str:
+        """A text that only a reader of the file can know, the same at all times, for each name."""
+        self.ledger()
+        return hmac.new(self._key, name.encode(), hashlib.sha256).hexdigest()[:32]
 
     def settings(self) -> dict[str, Any]:
         """The settings from the start, and what was noted since."""
@@ -224,28 +232,30 @@ class Store:
                 raise Overtaken
             yield connection
 
-    def _catch_up(self, connection: sqlite.Connection) -> None:
-        """Read the records that came since, once the seal is seen to be theirs."""
+    def _catch_up(self, connection: sqlite.Connection, until: int | None = None) -> None:
+        """Read the records that came since, once the seal is seen to be theirs; those up to an event, if given."""
         seal = "SELECT CAST(key AS BLOB), CAST(checksum AS BLOB) FROM seal"
         since = "SELECT number, CAST(content AS BLOB) FROM records WHERE number > ? ORDER BY number"
         key, wanted = connection.execute(seal).fetchone() or (b"", b"")
         if not self._n_records:
             self._key = self._checksum = key
-        found, now = list[bytes](), self._checksum
+        found, now = list[tuple[bytes, bytes]](), self._checksum
         for number, content in connection.execute(since, (self._n_records,)):
-            found.append(content)
-            if number != self._n_records + len(found):  # damage can lead a reader in circles
-                break
             now = sqlite.checksum(now, content)
+            found.append((content, now))
+            if number != self._n_records + len(found):  # damage can lead a reader in circles
+                now = b"in a circle"
+                break
         if self._n_records and (key, now) != (self._key, wanted):
             raise CampaignError(f"{self._file} was begun anew, replaced or damaged since it was opened. Open it again.")
         if now != wanted or not (found or self._n_records):
             raise self._file.damaged("its records are not those that were written")
-        for content in found:
+        for content, checksum in found:
+            if until is not None and self._ledger.seen >= until:
+                break
             with self.ours(f"record {self._n_records + 1}"):
                 self._ledger.take(content)
-            self._n_records += 1
-        self._checksum = now
+            self._n_records, self._checksum = self._n_records + 1, checksum
 
     def _add(self, connection: sqlite.Connection, records: Iterable[tuple[str, Any]]) -> None:
         """Write records behind those that were read, and seal them; they are read once they are on the disk."""

@@ -95,7 +95,8 @@ def _print(text: str, stream: Any) -> None:
 
 def _function(command: str) -> Callable[[Any], str]:
     # The demonstration reads no tables, and so does not need what reads them.
-    module = importlib.import_module("._experiments" if command == "demo" else "._commands", __name__)
+    home = {"demo": "._experiments", "label": "._label"}.get(command, "._commands")
+    module = importlib.import_module(home, __name__)
     return getattr(module, "change" if command == "set" else command)  # `set` is Python's
 
 
@@ -111,6 +112,7 @@ def _is_of_environment(error: Exception) -> bool:
 _COMMANDS = {
     "demo": "see on images of digits how many labels active learning saves, in half a minute",
     "start": "begin a campaign for a table with ids and a column with gaps",
+    "label": "label in a browser, while the model learns and asks",
     "ask": "choose the rows to label next, and write them to a file to fill in",
     "tell": "record the labels of a file, filled in completely or in part",
     "skip": "mark rows that cannot be labelled",
@@ -128,6 +130,7 @@ _COMMANDS = {
 _EXAMPLES = {
     "demo": "demo -o digits.png",
     "start": "start churn.db --pool pool.csv --id customer --target churn",
+    "label": "label churn.db --annotator anna ben --overlap 2",
     "ask": "ask churn.db -n 20 -o week1.csv",
     "tell": "tell churn.db week1.csv",
     "skip": "skip churn.db 0017 0203",
@@ -227,6 +230,15 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--first": _one_of("uniform typical", "how rows are chosen while there is no model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
         "--force": _flag("begin anew where the file of a campaign exists"),
+    },
+    "label": {
+        **_CAMPAIGN,
+        "--annotator": _text(None, "who labels; of several each gets an address", "NAME", nargs="+"),
+        "--batch": _number(20, "rows asked for at once; the next when less than half are left"),
+        "--overlap": _number(1, "so many annotators label each row"),
+        "--port": _number(None, "where the page is served (default: one of the campaign's own)"),
+        "--host": _text(None, "an address of this machine in a network that you trust (default: this machine only)"),
+        "--no-browser": _flag("print the address, and open no browser"),
     },
     "ask": {
         **_CAMPAIGN,

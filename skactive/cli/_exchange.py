@@ -321,7 +321,7 @@ def contents_of(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Pa
 
 
 def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
-    from ._page import labelling_page
+    from ..campaign._page import labelling_page
 
     closed, folder = campaign._settings["labels"] is not None, output.absolute().parent
     asked = questions(campaign)

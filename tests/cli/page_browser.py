@@ -28,11 +28,11 @@ class Browser:
         phone = size[0] < 600
         self.cdp("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=phone)
 
-    def open(self, page: Path, size: tuple[int, int] = (1280, 800), *, dark: bool = False) -> None:
+    def open(self, page: Path | str, size: tuple[int, int] = (1280, 800), *, dark: bool = False) -> None:
         self.resize(size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.cdp("Emulation.setEmulatedMedia", features=[scheme])
-        self.driver.get(page.as_uri())
+        self.driver.get(page if isinstance(page, str) else page.as_uri())
 
     def reload(self) -> None:
         self.driver.execute_script("window.isOld = true")

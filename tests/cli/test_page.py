@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import time
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -18,11 +19,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from page_browser import CHROMIUM, DRIVER, Keys, started
+from page_browser import CHROMIUM, DRIVER, ActionChains, By, Keys, started
 
-from skactive.campaign import Campaign
-from skactive.cli import _page, main
-from skactive.cli._page import labelling_page
+from skactive.campaign import Campaign, _page
+from skactive.campaign._page import labelling_page
+from skactive.cli import main
 from skactive.cli._tables import read_table
 
 PARTS = {name: (resources.files(_page) / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -416,3 +417,111 @@ def test_what_the_page_saves_is_what_the_command_takes(chromium, tmp_path, capsy
     ids = [row["id"] for row in batch_in(page.read_text("ascii"))["rows"]]
     labels = Campaign.open(campaign).to_frame()["y"].dropna()
     assert dict(labels) == {ids[0]: "NA", ids[1]: "a, b"}
+
+
+# --- with a server ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(chromium, tmp_path):
+    """A campaign of sixty rows in the browser, at an address of `anna`, and the truth by id."""
+    a = np.random.default_rng(0).normal(size=60)
+    frame = pd.DataFrame(
+        {"id": [f"{i:02d}" for i in range(60)], "a": a, "picture": "no.png", "text": "long " * 30, "y": None}
+    )
+    given = {"target": "y", "id": "id", "labels": ["neg", "pos"], "model": "logistic", "random_state": 0}
+    campaign = Campaign.start(tmp_path / "y.db", frame, **given)
+    served = campaign.serve(["anna", "ben"], batch=10)
+    truth = dict(zip(frame["id"], np.where(a > 0, "2", "1"), strict=True))
+    yield chromium, campaign, served, truth
+    first, *others = chromium.driver.window_handles
+    for window in others:
+        chromium.driver.switch_to.window(window)
+        chromium.driver.close()
+    chromium.driver.switch_to.window(first)
+    chromium.driver.get("about:blank")
+    chromium.complaints()
+    served.stop()
+
+
+def visit(browser, address, size="1280 light"):
+    browser.open(address, SIZES[size][0], dark=SIZES[size][1])
+    return row_shown(browser)
+
+
+def row_shown(browser, other_than=None):
+    """The id of the row that is shown, as soon as there is one."""
+    deadline = time.monotonic() + 60
+    while not (place := browser.see("#place")) or place.split()[-1] == other_than:
+        assert time.monotonic() < deadline, browser.see("#trouble")
+        time.sleep(0.02)
+    return place.split()[-1]
+
+
+def answers(campaign):
+    history = Campaign.open(campaign.path).history()
+    return history[history["kind"] == "tell"]
+
+
+def test_two_annotators_label_by_keys_while_batches_come_and_the_model_is_judged(live):
+    browser, campaign, served, truth = live
+    tabs = {}
+    for name, address in served.addresses.items():
+        browser.driver.switch_to.new_window("window")
+        visit(browser, address)
+        tabs[name] = browser.driver.current_window_handle
+    for turn in range(32):
+        browser.driver.switch_to.window(tabs["anna" if turn % 2 else "ben"])
+        browser.keys(truth[row_shown(browser)])
+    deadline = time.monotonic() + 20
+    while len(found := answers(campaign)) < 32 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert found["annotator"].value_counts().to_dict() == {"anna": 16, "ben": 16}
+    assert found["id"].is_unique
+    assert [{"neg": "1", "pos": "2"}[label] for label in found["label"]] == [truth[id] for id in found["id"]]
+    deadline = time.monotonic() + 30
+    while not (panel := browser.see("#panel")).startswith("Accuracy") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "always" in panel
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_answered_without_a_connection_is_kept_said_and_sent_once(live, size):
+    browser, campaign, served, truth = live
+    first = visit(browser, served.addresses["anna"], size)
+    assert not sticks_out(browser)
+    browser.cdp("Network.enable")
+    offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.cdp("Network.emulateNetworkConditions", offline=True, **offline)
+    browser.keys(truth[first])
+    assert browser.sees("#unsaved", "not saved yet")
+    assert browser.see("#trouble").startswith("No connection")
+    assert asks_before_it_is_left(browser)
+    second = row_shown(browser, first)
+    browser.keys("s")
+    assert len(answers(campaign)) == 0
+    browser.cdp("Network.emulateNetworkConditions", offline=False, **offline)
+    assert browser.sees("#unsaved", "")
+    assert browser.sees("#trouble", "")
+    assert answers(campaign)["id"].tolist() == [first]
+    assert Campaign.open(campaign.path).history()["kind"].value_counts()["skip"] == 1
+    assert second != first
+    assert not sticks_out(browser)
+
+
+def test_a_double_click_labels_one_row_undo_and_another_key_correct_it_and_later_comes_back(live):
+    browser, campaign, served, _ = live
+    first = visit(browser, served.addresses["anna"])
+    ActionChains(browser.driver).double_click(browser.driver.find_element(By.CSS_SELECTOR, "#labels button")).perform()
+    second = row_shown(browser, first)
+    assert browser.sees("#unsaved", "")
+    browser.keys("u", "2")
+    assert browser.sees("#unsaved", "")
+    browser.keys(Keys.ARROW_RIGHT)
+    third = row_shown(browser, second)
+    assert answers(campaign)[["id", "label"]].values.tolist() == [[first, "neg"], [first, "pos"]]
+    browser.keys("o")
+    assert browser.see("#todo").endswith("still open.")
+    browser.driver.refresh()
+    assert row_shown(browser) == second
+    assert third != second

@@ -1,7 +1,8 @@
-"""One HTML page by which a person labels the rows of a batch in a browser, and saves what ``skactive tell`` takes.
+"""One HTML page by which a person labels rows in a browser, and saves what ``skactive tell`` takes.
 
 The page is a file: page.html with page.css, page.js and the rows as JSON inside. Nothing is fetched, and its policy
-forbids to. All of it is ASCII, so that no encoding can spoil it. Rows become text nodes in the browser, never markup.
+forbids to; with live.js it speaks to the server that it came from alone. All of it is ASCII, so that no encoding can
+spoil it. Rows become text nodes in the browser, never markup.
 """
 
 from __future__ import annotations
@@ -40,18 +41,20 @@ def labelling_page(
     guesses: Sequence[tuple[Any, float | None]] | None = None,
     title: str,
     folder: Path | None = None,
+    live: str | None = None,
 ) -> str:
     """An HTML page that shows one row at a time, and takes a label by a key or a click.
 
     *Save* downloads a CSV, week1_labelled.csv of week1.html, with the columns ``id``, ``target`` and ``skip`` (1 for a
     row that was skipped). ``closed`` refuses other labels than ``labels``. A guess is hidden until the person asks for
     it, at each row anew: one seen first biases the label towards the model. An image is shown from its file, by a path
-    relative to ``folder`` where the page will be; web addresses are shown as text.
+    relative to ``folder`` where the page will be; web addresses are shown as text. ``live`` is the name by which the
+    page keeps answers for a server, which sends the rows.
     """
     if len({id, target, "skip"}) < 3:
         raise ValueError(f'The page saves columns {id!r}, {target!r} and "skip": they must have three names.')
     known = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    columns = [[_cell(value, folder) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
+    columns = [[cell(value, folder) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
     batch = {
         "title": title,
         "id": id,
@@ -62,14 +65,14 @@ def labelling_page(
         "labels": _saved_texts(known),
         "columns": [str(name) for name in frame.columns],
         "rows": [
-            {"id": text, "cells": [column[i] for column in columns], "guess": _guess(*guess)}
+            {"id": text, "cells": [column[i] for column in columns], "guess": guess_in_words(*guess)}
             for i, (text, guess) in enumerate(
                 zip(_saved_texts(frame.index.tolist()), guesses or [(None, None)] * len(frame), strict=True)
             )
         ],
     }
-    batch["key"] = _key(batch)
-    return _assembled(batch)
+    batch["key"] = live or _key(batch)
+    return _assembled(batch, live is not None)
 
 
 def _saved_texts(values: list[Any]) -> list[str]:
@@ -82,14 +85,14 @@ def _saved_texts(values: list[Any]) -> list[str]:
     return texts
 
 
-def _guess(guess: Any, probability: float | None) -> str | None:
+def guess_in_words(guess: Any, probability: float | None) -> str | None:
     if pd.isna(guess):
         return None
     text = f"{guess:.6g}" if isinstance(guess, float | np.floating) else str(guess)
     return text if pd.isna(probability) else f"{text} ({probability:.0%})"
 
 
-def _cell(value: Any, folder: Path | None) -> Cell:
+def cell(value: Any, folder: Path | None) -> Cell:
     """What is shown of a value: None for a gap, text, or an image with the text it came from."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
@@ -135,22 +138,24 @@ def _key(batch: dict[str, Any]) -> str:
     return "skactive-1-" + hashlib.sha256(_json(batch | {"rows": rows}).encode()).hexdigest()[:32]
 
 
-def _assembled(batch: dict[str, Any]) -> str:
+def _assembled(batch: dict[str, Any], live: bool) -> str:
     def part(name: str) -> str:
         return (resources.files(__name__) / name).read_text(encoding="utf-8")
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-    style, script = part("page.css"), part("page.js")
+    style, script = part("page.css"), f"{part('page.js')}{part('live.js') if live else ''}begin();\n"
+    sources = "img-src 'self' data:; connect-src 'self'" if live else "img-src 'self' file: data:"
     policy = (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src 'self' file: data:; "
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; {sources}; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
     page = Template(part("page.html")).substitute(
         policy=policy,
         title=html.escape(batch["title"]),
         verb="Choose" if batch["labels"] else "Type",
+        ending=". Each answer is saved at once." if live else ", then save.",
         target=html.escape(batch["target"]),
         style=style,
         script=script,

@@ -1,11 +1,12 @@
 
 "use strict";
 
-// One card for each row, a list of all rows at the end, and a CSV to save. Everything shown enters the document as
-// text, never as markup. Python writes the batch, {key, title, id, target, kind, open, numeric, labels, columns, rows}:
-// a row is {id, cells, guess}, and a cell is null (missing), text, or an image {src, text}.
+// One card for each row, a list of all rows at the end, and a CSV to save; or, with live.js behind, a server that takes
+// answers and sends rows. Everything shown enters the document as text, never as markup. Python writes the batch, {key,
+// title, id, target, kind, open, numeric, labels, columns, rows}: a row is {id, cells, guess}, and a cell is null
+// (missing), text, or an image {src, text}.
 const batch = JSON.parse(document.getElementById("batch").textContent);
-const n = batch.rows.length;
+let n = batch.rows.length;
 
 const $ = (id) => document.getElementById(id);
 
@@ -69,20 +70,40 @@ const crowded = () => keys().size < labels().length;
 const answerHere = () => state.answers[state.at];
 const labelHere = () => answerHere()?.label ?? "";
 const count = (test) => state.answers.filter(test).length;
-const unsaved = () => state.answers.some(Boolean) && csv() !== state.saved;
+
+// Where answers go, and rows come from: a file that the person saves. live.js puts a server in its place.
+const seam = {
+  recall,
+  remember,
+  save,
+  given: () => {}, // an answer to this row
+  takeBack(last) {
+    state.answers[last.row] = last.answer;
+    state.added.length = last.added;
+  },
+  after: (row) => row + 1,
+  unsaved: () => state.answers.some(Boolean) && csv() !== state.saved,
+  progress() {
+    const [labelled, skipped] = [count((a) => a && !a.skip), count((a) => a?.skip)];
+    $("bar").max = n;
+    $("bar").value = labelled + skipped;
+    return `${labelled} of ${n} labelled` + (skipped ? `, ${skipped} skipped` : "");
+  },
+  end: (open) => [`All ${n} rows`, open ? `${open} You can save now and go on later.` : "All rows are done. Save the labels."],
+};
 
 function answer(value) {
   state.past.push({ row: state.at, answer: answerHere(), added: state.added.length });
   state.answers[state.at] = value;
   if (batch.kind === "classes" && !value.skip && !labels().includes(value.label)) state.added.push(value.label);
-  go(state.at + 1);
+  seam.given(state.at);
+  go(seam.after(state.at));
 }
 
 function undo() {
   const last = state.past.pop();
   if (!last) return;
-  state.answers[last.row] = last.answer;
-  state.added.length = last.added;
+  seam.takeBack(last);
   go(last.row);
 }
 
@@ -107,12 +128,15 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(href), 60000);
   const file = state.saved ? `the newest ${fileName()}` : fileName(); // a browser adds (1) to a name it knows
   state.saved = csv();
-  remember();
+  seam.remember();
   showProgress();
   say(`Saved: look for ${file} in your downloads. Give that file to the person who sent you this page.`);
 }
 
 // ---- moving
+
+// The second click of a double click is not for the row that came up after the first.
+const once = (act) => (event) => event.detail < 2 && act();
 
 const say = (text) => ($("message").textContent = text);
 
@@ -125,7 +149,7 @@ function halfTyped() {
 
 function go(at) {
   state.at = Math.min(Math.max(at, 0), n);
-  remember();
+  seam.remember();
   arrive();
 }
 
@@ -134,7 +158,7 @@ function arrive() {
   show();
   scrollTo(0, 0);
   const typing = batch.kind === "number" || labels().length === 0;
-  const first = state.at === n ? $("finish") : typing ? $("field") : $("place");
+  const first = state.at === n ? ($("finish").hidden ? $("end") : $("finish")) : typing ? $("field") : $("place");
   first.focus({ preventScroll: true });
   if (first === $("field")) first.select();
 }
@@ -171,17 +195,17 @@ function showUndo() {
 }
 
 function showProgress() {
-  const [labelled, skipped] = [count((a) => a && !a.skip), count((a) => a?.skip)];
-  $("bar").max = n;
-  $("bar").value = labelled + skipped;
-  $("progress").textContent = `${labelled} of ${n} labelled` + (skipped ? `, ${skipped} skipped` : "");
-  $("unsaved").hidden = !unsaved();
+  $("progress").textContent = seam.progress();
+  $("unsaved").hidden = !seam.unsaved();
 }
 
 // A column gets the whole width in every row if it needs it in one.
-const wide = batch.columns.map((_, j) =>
-  batch.rows.some(({ cells }) => cells[j]?.src || cells[j]?.length > 32 || cells[j]?.includes?.("\n")),
-);
+let wide;
+function widen() {
+  wide = batch.columns.map((_, j) =>
+    batch.rows.some(({ cells }) => cells[j]?.src || cells[j]?.length > 32 || cells[j]?.includes?.("\n")),
+  );
+}
 
 function showCard() {
   const row = batch.rows[state.at];
@@ -222,7 +246,7 @@ function showLabels() {
   $("labels").replaceChildren(
     ...fitting(text).map((label) => {
       const key = label === taken ? "Enter" : text ? "" : known.get(label);
-      const button = make("button", { type: "button", onclick: () => answer({ label }) });
+      const button = make("button", { type: "button", onclick: once(() => answer({ label })) });
       if (key) button.append(make("kbd", {}, key));
       button.append(make("bdi", {}, label));
       button.setAttribute("aria-pressed", String(label === labelHere()));
@@ -240,10 +264,8 @@ function showLabels() {
 
 function showOverview() {
   const open = count((a) => !a);
-  $("end").textContent = `All ${n} rows`;
-  $("todo").textContent = open
-    ? `${open} ${open === 1 ? "row is" : "rows are"} still open. You can save now and go on later.`
-    : "All rows are done. Save the labels.";
+  const words = open && `${open} ${open === 1 ? "row is" : "rows are"} still open.`;
+  [$("end").textContent, $("todo").textContent] = seam.end(words);
   $("open").hidden = !open;
   $("list").replaceChildren(
     ...batch.rows.map((row, i) => {
@@ -307,6 +329,7 @@ function peek() {
   say(`The model's guess: ${batch.rows[state.at].guess}`);
 }
 
+const next = () => state.at < n && move(seam.after(state.at));
 const skip = () => state.at < n && answer({ skip: true });
 
 const commands = {
@@ -317,7 +340,7 @@ const commands = {
   n: () => state.at < n && $("field").focus(),
   Backspace: undo,
   ArrowLeft: () => move(state.at - 1),
-  ArrowRight: () => state.at < n && move(state.at + 1),
+  ArrowRight: next,
 };
 
 function commandOf(event) {
@@ -334,14 +357,14 @@ function commandOf(event) {
     const label = labels().find((one) => keys().get(one) === digit);
     return label === undefined ? null : () => answer({ label });
   }
-  if (key === "Enter" && state.at === n && !target.closest("button")) return save;
+  if (key === "Enter" && state.at === n && !target.closest("button")) return seam.save;
   return commands[key.length === 1 ? key.toLowerCase() : key] ?? null;
 }
 
 document.addEventListener("keydown", (event) => {
   if (event.isComposing || event.altKey) return;
   const chord = event.ctrlKey || event.metaKey;
-  const command = chord ? (event.key.toLowerCase() === "s" ? save : null) : commandOf(event);
+  const command = chord ? (event.key.toLowerCase() === "s" ? seam.save : null) : commandOf(event);
   // A key held down neither labels row after row nor saves twice; it may move.
   const held = event.repeat && !event.key.startsWith("Arrow");
   if (command || (held && event.key === "Enter")) event.preventDefault();
@@ -351,13 +374,13 @@ document.addEventListener("keydown", (event) => {
 $("field").addEventListener("input", showLabels);
 $("enter").onclick = () => (batch.kind === "number" ? takeTyped() : add($("field").value.trim()));
 $("back").onclick = () => move(state.at - 1);
-$("next").onclick = () => move(state.at + 1);
-$("skip").onclick = skip;
+$("next").onclick = next;
+$("skip").onclick = once(skip);
 $("undo").onclick = undo;
 $("peek").onclick = peek;
 $("all").onclick = () => move(n);
-$("save").onclick = save;
-$("finish").onclick = save;
+$("save").onclick = () => seam.save();
+$("finish").onclick = () => seam.save();
 $("open").onclick = () => go(state.answers.indexOf(null));
 
 // The same page in another tab: what is done there counts here.
@@ -369,7 +392,7 @@ addEventListener("storage", (event) => {
 });
 
 addEventListener("beforeunload", (event) => {
-  if (!unsaved()) return;
+  if (!seam.unsaved()) return;
   event.preventDefault();
   event.returnValue = true; // for browsers of before 2024
 });
@@ -381,5 +404,9 @@ if (batch.kind === "number") {
   $("field").inputMode = "decimal";
   $("enter").replaceChildren("OK ", make("kbd", {}, "Enter"));
 }
-recall();
-arrive();
+
+function begin() {
+  widen();
+  seam.recall();
+  arrive();
+}

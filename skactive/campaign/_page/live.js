@@ -1,0 +1,121 @@
+
+// ---- with a server
+
+// Each answer is sent at once, and kept until the server says that it is in the campaign. One request is under way at a
+// time. Rows come as they are needed; one that is put off comes up again when there is no other.
+const AHEAD = 4; // rows beside those put off: a page holds few from others
+const EVERY = 2000; // milliseconds between requests without an answer
+const LATEST = 20000;
+const LOST = "No connection to skactive label: what you answer is kept here, and sent once it is back.";
+
+const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
+const keptAs = `${batch.key}-${random()}`;
+const here = { unsent: [], later: new Set(), waits: true, busy: false, again: false, version: 0, counts: {} };
+
+const openRows = () => [...batch.rows.keys()].filter((i) => !state.answers[i]);
+const fresh = () => openRows().filter((i) => !here.later.has(i));
+const after = (rows, i) => rows.find((j) => j > i) ?? rows.find((j) => j !== i);
+const placeOf = (row) => batch.rows.findIndex((one) => one.row === row);
+const trouble = (text) => $("trouble").textContent === text || ($("trouble").textContent = text);
+
+Object.assign(seam, {
+  recall() {
+    const left = tried(() => localStorage.length) ? Object.keys(localStorage) : [];
+    for (const key of left.filter((one) => one.startsWith(batch.key))) {
+      here.unsent.push(...JSON.parse(localStorage.getItem(key))); // of a page that was closed: nothing counts twice
+      localStorage.removeItem(key);
+    }
+    exchange();
+  },
+  remember() {
+    if (!here.unsent.length) return tried(() => localStorage.removeItem(keptAs));
+    tried(() => localStorage.setItem(keptAs, JSON.stringify(here.unsent)));
+  },
+  save: () => say("Each answer is saved at once."),
+  given(i) {
+    here.unsent.push({ key: random(), row: batch.rows[i].row, label: state.answers[i].label ?? null, at: Date.now() });
+    exchange();
+  },
+  takeBack: () => {}, // another answer replaces the one that was given
+  after(i) {
+    here.later[state.answers[i] ? "delete" : "add"](i);
+    const to = after(fresh(), i) ?? after(openRows(), i) ?? (state.answers[i] ? n : i);
+    here.waits = to === n;
+    return to;
+  },
+  unsaved: () => here.unsent.length > 0,
+  progress() {
+    const { size = 0, done = 0, given = 0 } = here.counts;
+    [$("bar").max, $("bar").value] = [Math.max(size, 1), done];
+    return `${done} of ${size} in this batch, ${given} answers in all`;
+  },
+  end: (open) => [here.waits ? "The next rows are being chosen" : `${n} rows since you came`, open || "No row is open."],
+});
+
+async function exchange(leaves = false) {
+  if (here.busy && !leaves) return (here.again = true);
+  [here.busy, here.again] = [true, false];
+  const answers = here.unsent.map(({ key, row, label, at }) => [key, row, label, (Date.now() - at) / 1000]);
+  const rows = openRows().map((i) => batch.rows[i].row);
+  const body = JSON.stringify({ page: keptAs, leaves, answers, rows, more: AHEAD - fresh().length });
+  const headers = { "Content-Type": "application/json" };
+  const given = { method: "POST", headers, body, signal: AbortSignal.timeout(LATEST), keepalive: leaves };
+  const reply = await fetch("exchange", given).then((found) => found.json()).catch(() => ({}));
+  if (reply.answers) take(reply);
+  else trouble(reply.trouble ?? LOST);
+  here.busy = false;
+  if (here.again && reply.answers) exchange();
+}
+
+function take(reply) {
+  const notes = Object.entries(reply.answers).map(([key, one]) => settle(key, one));
+  here.counts = reply.counts;
+  trouble(notes.find(({ again }) => again)?.note ?? reply.trouble);
+  seam.remember();
+  if (reply.kind !== batch.kind && !seam.unsaved()) return location.reload();
+  const [before, wasOpen] = [n, !answerHere()];
+  for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { label: "labelled or put back by others" };
+  for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
+  n = batch.rows.length;
+  widen();
+  state.added.push(...reply.names.filter((name) => !labels().includes(name)));
+  arrange(before, wasOpen && answerHere());
+  if (reply.panel.version > here.version) showPanel(reply.panel);
+  const { note } = notes.find((one) => one.note && !one.again) ?? {};
+  if (note) say(note);
+}
+
+// An answer that the server has dealt with; one that it refuses opens its row again.
+function settle(key, reply) {
+  const one = here.unsent.find((unsent) => unsent.key === key);
+  if (!one || reply.again) return reply;
+  here.unsent = here.unsent.filter((unsent) => unsent !== one);
+  if (!reply.saved && placeOf(one.row) >= 0) state.answers[placeOf(one.row)] = null;
+  return reply;
+}
+
+// What is shown once rows came or went; what somebody is typing stays.
+function arrange(before, isLost) {
+  const [next, wasEnd] = [after(fresh(), -1) ?? after(openRows(), -1), state.at === before];
+  if (isLost || (wasEnd && here.waits && next !== undefined)) return go(next ?? n);
+  if (wasEnd) state.at = n;
+  showProgress();
+  if (!wasEnd && !$("field").value) showLabels();
+  if (n !== before && wasEnd) showOverview();
+}
+
+function showPanel({ version, head, lines }) {
+  here.version = version;
+  $("panel").hidden = false;
+  $("head").textContent = head;
+  $("lines").replaceChildren(...lines.map((line) => make("li", { dir: "auto" }, line)));
+}
+
+for (const id of ["save", "finish"]) $(id).hidden = true;
+$("next").replaceChildren("Later ", make("kbd", {}, "\u2192"));
+$("panel").open = matchMedia("(min-width: 70rem)").matches;
+document.body.className = "live";
+commands.l = next;
+setInterval(() => exchange(), EVERY);
+for (const name of ["online", "pageshow"]) addEventListener(name, () => exchange());
+addEventListener("pagehide", () => exchange(true));
