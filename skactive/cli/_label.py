@@ -8,7 +8,8 @@ import sys
 import webbrowser
 
 from ..campaign import CampaignError
-from ._commands import _answer, _counted, opened
+from ._commands import _answer, counted
+from ._exchange import opened
 
 OF_HOST = (
     "Whoever in this network has an address sees rows and answers in that name, and nothing is encrypted: use --host "
@@ -28,5 +29,5 @@ def label(options: argparse.Namespace) -> str:
     if not (options.no_browser or options.host):
         webbrowser.open(next(iter(served.addresses.values())))
     served.wait()
-    status, path = _counted(campaign), shlex.quote(options.campaign)
+    status, path = counted(campaign), shlex.quote(options.campaign)
     return _answer(options, f"{status}\nNext: skactive label {path}, or skactive status {path}", status)
