@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from .._dropout import FrozenNet, InBlocks, Rows, differ, spread
 from .._utils.types import Embedding
-from .._utils.validation import as_array, check_one_output, check_one_target, name_or_callable
+from .._utils.validation import as_array, class_outputs, name_or_callable
 from ._ensembles import FORESTS, of_trees
 from ._nets import NetAdapter, adapter_of
 from ._registry import PredictDraws, check_features, innermost, prediction_as_draw
@@ -70,7 +70,6 @@ def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
 
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     """Return a function that computes probabilities of rows and their embeddings, those of a net in one pass."""
-    check_one_target(estimator)
     represent = _represent(estimator)
     if not callable(_EMBEDDING.check("embedding", embedding)):
         return represent
@@ -145,7 +144,7 @@ def _represent(estimator: Any) -> Represent:
         )
     if type(estimator) is MLPClassifier:
         return partial(_hidden_and_last_layer, estimator)
-    return _ByMethods(estimator, lambda model, X: (check_one_output(model.predict_proba(X), model), _embed(model)(X)))
+    return _ByMethods(estimator, lambda model, X: (class_outputs(model.predict_proba(X), model), _embed(model)(X)))
 
 
 def _is_changed(estimator: Any) -> bool:
@@ -171,7 +170,7 @@ def _hidden_and_last_layer(estimator: MLPClassifier, X: Any) -> tuple[Any, NDArr
     vars(last).pop("feature_names_in_", None)
     last.coefs_, last.intercepts_ = estimator.coefs_[-1:], estimator.intercepts_[-1:]
     last.n_layers_, last.n_features_in_ = 2, hidden.shape[1]
-    return check_one_output(last.predict_proba(hidden), estimator), hidden
+    return class_outputs(last.predict_proba(hidden), estimator), hidden
 
 
 def _on_host(embeddings: Any) -> Any:

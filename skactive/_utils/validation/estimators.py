@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -159,10 +159,45 @@ def check_n_draws(n_draws: Any) -> int:
     return int(integer().check("n_draws", n_draws))
 
 
+def class_outputs(probabilities: Any, estimator: Any) -> NDArray[Any]:
+    """What ``predict_proba`` returned as (n_rows, n_classes), or (n_rows, n_classes, n_outputs) of several outputs.
+
+    These may be a list with an array for each, or the probabilities of labels, columns of an indicator matrix.
+    """
+    if isinstance(probabilities, list) and probabilities and np.ndim(probabilities[0]) > 1:
+        return stacked_outputs([np.asarray(p) for p in probabilities])
+    if np.ndim(probabilities) > 2:
+        return np.asarray(probabilities)
+    if are_labels(estimator):
+        of_labels = np.asarray(probabilities)
+        return np.stack([1 - of_labels, of_labels], axis=1)
+    return check_one_output(probabilities, estimator)
+
+
+def stacked_outputs(outputs: Sequence[Any], axis: int = -1) -> NDArray[Any]:
+    """Probabilities of each output, classes on one axis, with an axis of outputs behind it.
+
+    Where one has fewer classes than others the rest are impossible: a class of probability 0 in all draws adds nothing
+    to any score, as 0 log 0 and its variance are 0, and it is neither the first nor the second beside others.
+    """
+    n_classes = max(p.shape[axis] for p in outputs)
+    widths = [[(0, 0)] * (p.ndim - 1) + [(0, n_classes - p.shape[axis])] for p in outputs]
+    return np.stack([np.pad(p, width) for p, width in zip(outputs, widths, strict=True)], axis=-1)
+
+
+def are_labels(estimator: Any) -> bool:
+    """Whether columns of ``predict_proba`` are labels of which any number may hold, by what a fitted model carries."""
+    model = estimator
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
+    is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
+    classes = getattr(model, "classes_", ())
+    is_chain = any(map(np.ndim, classes)) and all(len(of_one) == 2 for of_one in classes)
+    return bool(getattr(model, "multilabel_", False)) or is_net_of_labels or is_chain
+
+
 def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
     """Probabilities as an array, with a column for each class."""
-    if isinstance(probabilities, list) and probabilities and np.ndim(probabilities[0]) > 1:
-        raise several_outputs_error(estimator)
     probabilities = np.asarray(probabilities)
     n_classes = len(getattr(estimator, "classes_", probabilities.T))
     if probabilities.ndim != 2 or probabilities.shape[1] != n_classes:
@@ -183,22 +218,14 @@ def classes_of(estimator: Any) -> NDArray[Any]:
     return np.asarray(estimator.classes_)
 
 
-def several_outputs_error(estimator: Any) -> ValueError:
+SCORE_ALL = "StochasticBatchQuery and score_pool score all of them, and their `reduce` makes one score a row of these."
+
+
+def several_outputs_error(estimator: Any, what: str, remedy: str = SCORE_ALL) -> ValueError:
     return ValueError(
-        f"`estimator` must predict one target, and this {type(estimator).__name__} has several outputs. Fit one "
-        "estimator for each target, or only one for the target whose labels you ask for."
+        f"`estimator` must have one output a row for {what}, and this {type(estimator).__name__} has several outputs "
+        f"(labels, targets, pixels or tokens). {remedy}"
     )
-
-
-def check_one_target(estimator: Any) -> None:
-    """Refuse classifiers of several labels at once, by what they carry once they are fitted."""
-    model = estimator
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
-    is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
-    is_of_several = any(map(np.ndim, getattr(model, "classes_", ())))
-    if is_of_several or getattr(model, "multilabel_", False) or is_net_of_labels:
-        raise several_outputs_error(estimator)
 
 
 class FewMembersError(ParameterError):
