@@ -1,6 +1,6 @@
 """Functions drawn from torch modules with dropout, exactly as they are."""
 
-from ._draws import FixedDraws, FrozenNet, is_close
+from ._draws import FixedDraws, FrozenNet, is_close, rows_of_outputs
 from ._dropout_calls import Pass, plain_pass
 from ._random_calls import TrainingRandom
 from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, spread
@@ -17,5 +17,6 @@ __all__ = [
     "differ",
     "is_close",
     "plain_pass",
+    "rows_of_outputs",
     "spread",
 ]

@@ -27,7 +27,18 @@ from torch.overrides import TorchFunctionMode
 
 from .._utils.devices import Lock
 from .._utils.validation import NetError, NoDropoutError, check_n_draws
-from ._dropout_calls import PROBES, ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, most_kept, plain_pass
+from ._dropout_calls import (
+    MAX_KEPT,
+    PROBES,
+    ROW_BY_ROW,
+    OtherCallsError,
+    Pass,
+    Site,
+    Sites,
+    folded_error,
+    most_kept,
+    plain_pass,
+)
 from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
 from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
@@ -247,11 +258,12 @@ class FixedDraws(FrozenNet):
             if self._one is None:
                 one = rows.take(range(1))
                 with _no_other_randomness(self.name, self._generators):
-                    _learn_random_calls(self, one, self._sites, self._originals)
+                    self._plain_one = _learn_random_calls(self, one, self._sites, self._originals)
                 self._one, self._originals = one, {}
 
     def rows_at_once(self, batch_size: int) -> int:
         """The batch size, halved until what the largest dropout gets for a block fits the memory to be kept free."""
+        batch_size = rows_of_outputs(batch_size, self._plain_one, self.n_draws)
         of_row = 4 * max(math.prod(site.shape) for site in self._sites.at)  # bytes: floats, or wider ones
         while batch_size > 1 and batch_size * of_row > most_kept(_tensors_of(self.module)[0].device):
             batch_size = (batch_size + 1) // 2
@@ -537,8 +549,16 @@ def _no_other_randomness(name: str, own: list[Any]) -> Iterator[None]:
         raise failure
 
 
-def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[int, nn.Module]) -> None:
-    """Set the copy so that it differs from evaluation by its random calls alone, and find these.
+def rows_of_outputs(batch_size: int, outputs: Tensor, n_draws: int) -> int:
+    """The batch size, halved until draws of a block fit 64 MiB where a row has ``outputs`` of several axes."""
+    of_row = 8 * n_draws * outputs[0].numel() if outputs.ndim > 2 else 0
+    while batch_size > 1 and batch_size * of_row > MAX_KEPT:
+        batch_size = (batch_size + 1) // 2
+    return batch_size
+
+
+def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[int, nn.Module]) -> Tensor:
+    """Set the copy so that it differs from evaluation by its random calls alone, and find these; its plain outputs.
 
     Layers may look at ``self.training`` to switch their dropout on. So all parts are put in training mode, except those
     that normalise. With everything random switched off, the copy then has to return the same as in evaluation mode for
@@ -573,6 +593,7 @@ def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[
             "none: all draws would be the same function and BALD 0 everywhere. Add torch.nn.Dropout layers or set "
             'their rates above 0, or give the query posterior="bootstrap".'
         )
+    return plain
 
 
 def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor, watch: _NoOriginals) -> bool:

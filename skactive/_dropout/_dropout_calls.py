@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,7 +36,8 @@ _BOUNDS: dict[Any, tuple[str, str]] = {Tensor.uniform_: ("from", "to"), Tensor.n
 _REFUSED: set[Any] = {*TAKES_GENERATOR, torch.randint_like, F.gumbel_softmax, torch.native_dropout} - _LAWS.keys()
 _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by name
 
-_LAYERS: set[Any] = {F.linear, F.conv1d, F.conv2d, F.conv3d, torch.mm, torch.matmul}
+_CONVOLUTIONS: set[Any] = {F.conv1d, F.conv2d, F.conv3d}
+_LAYERS: set[Any] = {F.linear, *_CONVOLUTIONS, torch.mm, torch.matmul}
 _LAYERS |= {Tensor.mm, Tensor.matmul, Tensor.__matmul__}
 _NORMALISERS: dict[Any, str] = {
     **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax), "probabilities"),
@@ -44,6 +45,14 @@ _NORMALISERS: dict[Any, str] = {
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, Tensor.sigmoid_, torch.sigmoid_), "sigmoids"),
     **dict.fromkeys((torch.special.expit, F.hardsigmoid), "sigmoids"),  # logits they would be taken for, silently
 }
+
+
+class Layer(NamedTuple):
+    """Input and output of a linear layer or a convolution in a pass, and the axis that its units are on."""
+
+    entered: Tensor
+    left: Tensor
+    axis: int
 
 
 class OtherCallsError(NetError):
@@ -136,7 +145,7 @@ class Pass(RandomCalls):
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.layers: list[tuple[Tensor, Tensor]] = []  # input and output of linear layers, those with these numbers:
+        self.layers: list[Layer] = []  # linear layers, those with these numbers:
         self.tapped = range(0)
         self.n_layers = 0
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
@@ -161,7 +170,8 @@ class Pass(RandomCalls):
         value = func(*args, **kwargs)
         if func in _LAYERS:
             if self.n_layers in self.tapped:
-                self.layers.append((args[0] if args else kwargs["input"], value))
+                axis = 1 if func in _CONVOLUTIONS else value.ndim - 1
+                self.layers.append(Layer(args[0] if args else kwargs["input"], value, axis))
             self.n_layers += 1
         if func in _NORMALISERS:
             self.last_normalised, self.normalised = (_NORMALISERS[func], value), args[0] if args else kwargs["input"]
@@ -172,9 +182,17 @@ class Pass(RandomCalls):
 
         They are if a layer returned them, for one of a row's tokens, say, or they are its probabilities.
         """
+        return [_entering(layer, self._logits(outputs)) for layer in self.layers]
+
+    def axis_of_units(self, outputs: Tensor) -> int | None:
+        """The axis of outputs, (n_rows, ...), that the tapped layer which made them made; None if none did."""
+        logits = self._logits(outputs)
+        made = [layer.axis for layer in self.layers if _are_equal(layer.left, logits)]
+        return made[-1] if made else None
+
+    def _logits(self, outputs: Tensor) -> Tensor:
         is_normalised = self.last_normalised is not None and _are_equal(self.last_normalised[1], outputs)
-        logits = self.normalised if is_normalised and self.normalised is not None else outputs
-        return [_entering(entered, left, logits) for entered, left in self.layers]
+        return self.normalised if is_normalised and self.normalised is not None else outputs
 
     # Dropout
 
@@ -293,9 +311,14 @@ def _are_equal(value: Tensor, outputs: Tensor) -> bool:
     return value.shape == outputs.shape and (outputs.is_meta or torch.equal(value.to(outputs.dtype), outputs))
 
 
-def _entering(entered: Tensor, left: Tensor, logits: Tensor) -> Tensor | None:
-    """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did."""
-    n_rows, n_logits = len(logits), logits[0].numel()
+def _entering(layer: Layer, logits: Tensor) -> Tensor | None:
+    """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did.
+
+    Where logits are those of all of a row's tokens, or pixels, it is the mean over them.
+    """
+    (entered, left, axis), n_rows, n_logits = layer, len(logits), logits[0].numel()
+    if logits.ndim > 2 and _are_equal(left, logits):
+        return entered.movedim(axis, 1).flatten(2).mean(2)
     if entered.shape[:1] != (n_rows,) or left.shape[:1] != (n_rows,) or not left.numel() or left[0].numel() % n_logits:
         return None
     left = left.reshape(n_rows, -1, n_logits).to(logits.dtype)
