@@ -116,6 +116,27 @@ def _two_columns(outputs: Tensor, output: str) -> Tensor:
     return torch.cat([other, outputs], dim=-1)
 
 
+def label_probabilities(outputs: Tensor, output: str) -> Tensor:
+    """Probabilities of labels of which any number may hold, from what a module returned."""
+    if output == "logits":
+        return outputs.sigmoid()
+    return outputs.exp() if output == "log_probabilities" else outputs
+
+
+class LabelEntropy(nn.Module):
+    """-log p of the labels of each row, the mean over labels."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self.output = output
+
+    def forward(self, outputs: Tensor, target: Tensor) -> Tensor:
+        outputs = outputs.reshape(target.shape)
+        if self.output == "logits":
+            return F.binary_cross_entropy_with_logits(outputs, target, reduction="none").mean(1)
+        return F.binary_cross_entropy(label_probabilities(outputs, self.output), target, reduction="none").mean(1)
+
+
 class CrossEntropy(nn.Module):
     """-log p(y) of each row."""
 
@@ -133,29 +154,31 @@ class CrossEntropy(nn.Module):
 
 
 class SquaredError(nn.Module):
-    """Squared error of each row."""
+    """Squared error of each row, the mean over its targets."""
 
     def forward(self, outputs: Tensor, target: Tensor) -> Tensor:
-        return (outputs.reshape(len(target)) - target) ** 2
+        return ((outputs.reshape(target.shape) - target) ** 2).reshape(len(target), -1).mean(1)
 
 
-def check_declared(outputs: Tensor, output: str) -> None:
+def check_declared(outputs: Tensor, output: str, *, of_labels: bool = False) -> None:
     if output == "logits":
-        if outputs.shape[1] > 1 and _are_probabilities(outputs, 1e-6):
+        if outputs.shape[1] > 1 and not of_labels and _are_probabilities(outputs, 1e-6):
             raise ValueError(
                 "`output`='logits' declares numbers of any sign and sum, and this `module` returns probabilities. "
                 'Set `output`="probabilities".'
             )
-    elif not _are_probabilities(outputs.exp() if output == "log_probabilities" else outputs, 1e-3):
+    elif not _are_probabilities(outputs.exp() if output == "log_probabilities" else outputs, 1e-3, of_labels):
         raise ValueError(
             f"`output`={output!r} declares the {output} of classes, and this `module` returns none. "
             f"Got {outputs[0].tolist()} for the first row."
         )
 
 
-def _are_probabilities(outputs: Tensor, tolerance: float) -> bool:
+def _are_probabilities(outputs: Tensor, tolerance: float, of_labels: bool = False) -> bool:
     within = (outputs >= 0) & (outputs <= 1 + tolerance)
-    return bool(within.all()) and (outputs.shape[1] == 1 or bool(((outputs.sum(1) - 1).abs() <= tolerance).all()))
+    return bool(within.all()) and (
+        of_labels or outputs.shape[1] == 1 or bool(((outputs.sum(1) - 1).abs() <= tolerance).all())
+    )
 
 
 # Data
@@ -220,8 +243,10 @@ def class_weights(class_weight: Any, y: NDArray[Any]) -> NDArray[np.float64]:
 # Targets
 
 
-def mean_and_scale(y: NDArray[Any]) -> tuple[float, float]:
-    """Mean and standard deviation of the targets; 1 in place of a deviation of 0."""
+def mean_and_scale(y: NDArray[Any]) -> tuple[Any, Any]:
+    """Mean and standard deviation of each target; 1 in place of a deviation of 0."""
+    if y.ndim > 1:
+        return tuple(np.array([mean_and_scale(of_one) for of_one in y.T]).T)
     peak = float(np.abs(y).max()) or 1.0  # dividing by it first keeps squares of large targets finite
     return float(np.mean(y / peak)) * peak, float(np.std(y / peak)) * peak or 1.0
 

@@ -158,16 +158,23 @@ def _sums_to_one(p: Tensor, axis: int, tolerance: float) -> bool:
 def class_axis_of(net: Any, outputs: Tensor, found: int | None) -> int:
     """The axis of classes of a net's outputs (n_rows, ...): what it says by an attribute, else what was found."""
     n_axes = outputs.ndim
-    axis = getattr(net, "class_axis", found)
+    axis: Any = getattr(net, "class_axis", found)
     if axis is None and n_axes > 3:
         axis = 1  # as torch's losses have it
     if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)}:
         raise NetError(
-            f"`estimator` must say by an attribute `class_axis` which axis of its outputs the classes are on. This "
-            f"{type(net).__name__} returns shape {tuple(outputs.shape)} for one row, and says {axis}. It is 1 for "
-            "(n_rows, n_classes, n_tokens), as torch's losses have it, and -1 for (n_rows, n_tokens, n_classes)."
+            "`estimator` must say by an attribute `class_axis` which axis of its outputs the classes are on, where it "
+            f"cannot be told. Got {axis} from this {type(net).__name__}, whose outputs have shape "
+            f"{tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses have "
+            "it, and -1 for (n_rows, n_tokens, n_classes)."
         )
-    return axis % n_axes  # type: ignore[operator,no-any-return]
+    if outputs.shape[axis] < 2:
+        raise NetError(
+            f"`estimator` must have two classes or more on axis {axis} of its outputs. Got shape "
+            f"{tuple(outputs.shape)} for one row. Outputs that are labels by themselves, right or wrong each, should "
+            "leave a module by a sigmoid, or be trained by BCEWithLogitsLoss in a skorch net."
+        )
+    return int(axis) % n_axes
 
 
 def first_floats(module: nn.Module) -> Tensor:

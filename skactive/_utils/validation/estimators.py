@@ -344,8 +344,8 @@ def one_axis(y: NDArray[Any], name: str = "y_training") -> NDArray[Any]:
     """Labels that are an array already, of a single axis."""
     if y.ndim != 1 and (y.ndim != 2 or y.shape[1] != 1):
         raise ValueError(
-            f"`{name}` must have shape (n_labelled,). Got shape {y.shape} instead: models of several outputs are "
-            "not supported. Fit one model for each target."
+            f"`{name}` must have shape (n_labelled,), one label a row. Got shape {y.shape}: several outputs. "
+            "MCDropoutClassifier and MCDropoutRegressor learn several, MultiOutputClassifier fits a model to each."
         )
     return y.ravel()
 
