@@ -193,7 +193,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         if not np.isin(target, (0, 1)).all():
             row, label = np.argwhere(~np.isin(target, (0, 1)))[0].tolist()
             raise ValueError(
-                f"`y` of several columns must be 0 or 1, whether each label holds. Got {target[row, label]!r} in row "
+                f"`y` of several columns must be 0 or 1, whether each label holds. Got {target[row, label].item()!r} in row "
                 f"{row}, column {label}. Of several classes each, MultiOutputClassifier fits a net to every column."
             )
         for name in ("class_weight", "classes"):

@@ -24,6 +24,7 @@ from .._utils.validation import (
     look_up,
     mixed_labels_error,
     plain_labels,
+    several_outputs_error,
     warn,
 )
 from ._estimates import (
@@ -188,8 +189,8 @@ class ActiveTester:
 
         Parameters
         ----------
-        labels : array-like of shape (n_rows,)
-            One label for each row, in their order. If the pool is a DataFrame or a Series, labels with an index are
+        labels : array-like of shape (n_rows, ...)
+            One label for each row, in their order, or those of its outputs, which a loss of your own has to take. If the pool is a DataFrame or a Series, labels with an index are
             matched to the rows by it, in whatever order they come. None may be missing.
         rows : array-like of int, optional
             The positions in the pool that the labels belong to, from what `ask` returned: needed for part of the rows,
@@ -200,14 +201,15 @@ class ActiveTester:
         labels = containers.aligned(_by_position(labels, self.X_pool, asked), self.X_pool, "labels", asked)
         remedy = f"Tell the labels that are there with `rows`, and the others later. {_OWN_LABEL}"
         labels = plain_labels(labels, "labels", remedy)
-        if labels.shape not in ((len(picks),), (len(picks), 1)):
+        if len(labels) != len(picks):
             raise ValueError(
                 f"`labels` must be the labels of the {len(picks)} rows that were asked for, in that order. Got shape "
                 f"{labels.shape}. Labels of part of them need `rows`."
             )
-        if self._classes is not None:
+        labels = labels.ravel() if labels[:1].size == 1 else labels
+        if self._classes is not None and labels.ndim == 1:
             check_kind(np.asarray(self._classes), labels)
-        self._picks = self._picks.told(picks, labels.ravel())
+        self._picks = self._picks.told(picks, labels)
 
     def risk(self, estimator: Any, loss: Loss = "brier", *, largest_loss: ArrayLike | None = None) -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.
@@ -254,6 +256,8 @@ class ActiveTester:
         """A model's losses, times weights of rows, and the most that one can be without; infinite if not known."""
         per_row = look_up("loss", loss, LOSSES)
         y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
+        if y.ndim > 1 and isinstance(loss, str):
+            raise several_outputs_error(estimator, f"`loss`={loss!r}", "Give a function of your own, one number a row.")
         found = as_array(per_row(modal.unwrap(estimator)[0], containers.take_rows(self.X_pool, self.indices_), y))
         known = LARGEST.get(loss, math.inf) if isinstance(loss, str) else bound_of(found)
         return checked_losses(found, len(y)) * self._scale[self.indices_], known

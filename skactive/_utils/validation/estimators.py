@@ -301,6 +301,7 @@ LEAVE_OUT = "Leave those rows out."
 
 def plain_labels(y: Any, name: str = "y", remedy: str = LEAVE_OUT) -> NDArray[Any]:
     """Labels of any shape and container as an array of numpy, none of them missing, and all of one kind."""
+    y = _stacked(y, name)
     if isinstance(y, list | tuple):
         y = [value.tolist() if hasattr(value, "detach") else value for value in y]
     given = _opened(y)
@@ -378,13 +379,28 @@ def check_classes(y: NDArray[Any], declared: Any) -> NDArray[Any]:
 
 
 def check_labels_of(n_rows: int, y: Any, suffix: str = "") -> NDArray[Any]:
-    """Labels as an array, (n_rows,) or (n_rows, 1): one for each row, and none missing."""
+    """Labels as an array (n_rows, ...): one for each row, or one for each of its outputs, and none missing."""
     y = plain_labels(y, f"y{suffix}")
-    if y.shape not in ((n_rows,), (n_rows, 1)):
+    if y.shape[:1] != (n_rows,):
         raise ValueError(
-            f"`y{suffix}` must have shape ({n_rows},), one label for each row of `X{suffix}`. Got {y.shape} instead."
+            f"`y{suffix}` must have shape ({n_rows}, ...), labels for each row of `X{suffix}`. Got {y.shape} instead."
         )
     return y
+
+
+def _stacked(y: Any, name: str) -> Any:
+    """One array, of an array of labels for each row: those of its pixels, say."""
+    is_listed = isinstance(y, list | tuple) or (getattr(y, "dtype", None) == object and y.ndim == 1)
+    if not is_listed or not len(y) or not all(isinstance(of_row, np.ndarray) and of_row.ndim for of_row in y):
+        return y
+    shapes = [of_row.shape for of_row in y]
+    others = [row for row, shape in enumerate(shapes) if shape != shapes[0]]
+    if others:
+        raise ValueError(
+            f"`{name}` must have as many labels in each row. Got shape {shapes[0]} in row 0, and {shapes[others[0]]} in "
+            f"row {others[0]}. Pad them, and say by `mask` of a query which outputs count."
+        )
+    return np.stack(list(y))
 
 
 def _opened(y: Any) -> NDArray[Any]:
