@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,12 +47,7 @@ _NORMALISERS: dict[Any, str] = {
 }
 
 
-class Layer(NamedTuple):
-    """Input and output of a linear layer or a convolution in a pass, and the axis that its units are on."""
-
-    entered: Tensor
-    left: Tensor
-    axis: int
+Layer = tuple[Tensor, Tensor, int]
 
 
 class OtherCallsError(NetError):
@@ -145,7 +140,7 @@ class Pass(RandomCalls):
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.layers: list[Layer] = []  # linear layers, those with these numbers:
+        self.layers: list[Layer] = []  # input and output of linear layers, and the axis of units, those of
         self.tapped = range(0)
         self.n_layers = 0
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
@@ -171,7 +166,7 @@ class Pass(RandomCalls):
         if func in _LAYERS:
             if self.n_layers in self.tapped:
                 axis = 1 if func in _CONVOLUTIONS else value.ndim - 1
-                self.layers.append(Layer(args[0] if args else kwargs["input"], value, axis))
+                self.layers.append((args[0] if args else kwargs["input"], value, axis))
             self.n_layers += 1
         if func in _NORMALISERS:
             self.last_normalised, self.normalised = (_NORMALISERS[func], value), args[0] if args else kwargs["input"]
@@ -187,7 +182,7 @@ class Pass(RandomCalls):
     def axis_of_units(self, outputs: Tensor) -> int | None:
         """The axis of outputs, (n_rows, ...), that the tapped layer which made them made; None if none did."""
         logits = self._logits(outputs)
-        made = [layer.axis for layer in self.layers if _are_equal(layer.left, logits)]
+        made = [axis for _, left, axis in self.layers if _are_equal(left, logits)]
         return made[-1] if made else None
 
     def _logits(self, outputs: Tensor) -> Tensor:

@@ -22,9 +22,6 @@ OwnScore = Callable[..., Any]
 """``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number a row."""
 
 
-Kind = Literal["classes", "numbers"]
-"""What draws are of."""
-
 Reduce = Literal["max", "mean", "sum"] | Callable[[NDArray[np.float64]], ArrayLike]
 """How a row's score is made of those of its outputs (n_points, n_outputs)."""
 

@@ -212,7 +212,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         if has_several:
             n_labels = data.target.shape[1]
             learned = {"classes_": np.arange(n_labels), "multilabel_": True}
-            return learned, replace(data, target=data.target.astype(np.float32)), n_labels
+            return learned, replace(data, target=data.target.astype(np.int64)), n_labels
         declared = self.classes if classes is None else classes
         if goes_on and declared is not None and not np.array_equal(np.unique(declared), self.classes_):
             raise ValueError(
@@ -230,7 +230,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         is_quiet = (has_several and (is_shown or self.early_stopping)) or (self.early_stopping and not is_shown)
         answers = training.label_probabilities if has_several else training.probabilities
         return {
-            "criterion": training.LabelEntropy if has_several else training.CrossEntropy,
+            "criterion": training.CrossEntropy,
             "criterion__output": self.output,
             "predict_nonlinearity": partial(answers, output=self.output),
             **({"callbacks__valid_acc": None} if is_quiet else {}),
@@ -238,10 +238,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
 
     def _answer(self, outputs: Tensor) -> Tensor:
         outputs = outputs.reshape(*outputs.shape[:2], -1).float()
-        if not self.multilabel_:
-            return training.probabilities(outputs, self.output)
-        of_labels = training.label_probabilities(outputs, self.output)
-        return torch.stack([1 - of_labels, of_labels], 2)
+        answers = training.label_probabilities if self.multilabel_ else training.probabilities
+        return answers(outputs, self.output)
 
     def _check_outputs(self, outputs: Tensor, n_outputs: int, has_several: bool) -> None:
         n_columns = outputs.shape[1]
@@ -250,7 +248,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
                 f"`module` must return one column for each of the {n_outputs} classes (or one for two classes). "
                 f"Got {n_columns} columns instead."
             )
-        training.check_declared(outputs, self.output, of_labels=has_several)
+        training.check_declared(outputs.reshape(-1, 1) if has_several else outputs, self.output)
 
 
 class MCDropoutRegressor(RegressorMixin, BaseMCDropout):

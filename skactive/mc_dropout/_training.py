@@ -117,34 +117,20 @@ def _two_columns(outputs: Tensor, output: str) -> Tensor:
 
 
 def label_probabilities(outputs: Tensor, output: str) -> Tensor:
-    """Probabilities of labels of which any number may hold, from what a module returned."""
-    if output == "logits":
-        return outputs.sigmoid()
-    return outputs.exp() if output == "log_probabilities" else outputs
-
-
-class LabelEntropy(nn.Module):
-    """-log p of the labels of each row, the mean over labels."""
-
-    def __init__(self, output: str) -> None:
-        super().__init__()
-        self.output = output
-
-    def forward(self, outputs: Tensor, target: Tensor) -> Tensor:
-        outputs = outputs.reshape(target.shape)
-        if self.output == "logits":
-            return F.binary_cross_entropy_with_logits(outputs, target, reduction="none").mean(1)
-        return F.binary_cross_entropy(label_probabilities(outputs, self.output), target, reduction="none").mean(1)
+    """Probabilities that labels hold and do not, (..., 2, n_labels): each is a binary net of one column."""
+    return probabilities(outputs.unsqueeze(-1), output).movedim(-1, -2)
 
 
 class CrossEntropy(nn.Module):
-    """-log p(y) of each row."""
+    """-log p(y) of each row, the mean over its labels."""
 
     def __init__(self, output: str) -> None:
         super().__init__()
         self.output = output
 
     def forward(self, outputs: Tensor, codes: Tensor) -> Tensor:
+        if codes.ndim > 1:
+            return self.forward(outputs.reshape(-1, 1), codes.reshape(-1)).reshape(codes.shape).mean(1)
         outputs = _two_columns(outputs.reshape(len(codes), -1), self.output)
         if self.output == "logits":
             return F.cross_entropy(outputs, codes, reduction="none")
@@ -160,25 +146,23 @@ class SquaredError(nn.Module):
         return ((outputs.reshape(target.shape) - target) ** 2).reshape(len(target), -1).mean(1)
 
 
-def check_declared(outputs: Tensor, output: str, *, of_labels: bool = False) -> None:
+def check_declared(outputs: Tensor, output: str) -> None:
     if output == "logits":
-        if outputs.shape[1] > 1 and not of_labels and _are_probabilities(outputs, 1e-6):
+        if outputs.shape[1] > 1 and _are_probabilities(outputs, 1e-6):
             raise ValueError(
                 "`output`='logits' declares numbers of any sign and sum, and this `module` returns probabilities. "
                 'Set `output`="probabilities".'
             )
-    elif not _are_probabilities(outputs.exp() if output == "log_probabilities" else outputs, 1e-3, of_labels):
+    elif not _are_probabilities(outputs.exp() if output == "log_probabilities" else outputs, 1e-3):
         raise ValueError(
             f"`output`={output!r} declares the {output} of classes, and this `module` returns none. "
             f"Got {outputs[0].tolist()} for the first row."
         )
 
 
-def _are_probabilities(outputs: Tensor, tolerance: float, of_labels: bool = False) -> bool:
+def _are_probabilities(outputs: Tensor, tolerance: float) -> bool:
     within = (outputs >= 0) & (outputs <= 1 + tolerance)
-    return bool(within.all()) and (
-        of_labels or outputs.shape[1] == 1 or bool(((outputs.sum(1) - 1).abs() <= tolerance).all())
-    )
+    return bool(within.all()) and (outputs.shape[1] == 1 or bool(((outputs.sum(1) - 1).abs() <= tolerance).all()))
 
 
 # Data

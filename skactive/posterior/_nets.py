@@ -161,18 +161,13 @@ def class_axis_of(net: Any, outputs: Tensor, found: int | None) -> int:
     axis: Any = getattr(net, "class_axis", found)
     if axis is None and n_axes > 3:
         axis = 1  # as torch's losses have it
-    if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)}:
+    if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)} or outputs.shape[axis] < 2:
         raise NetError(
-            "`estimator` must say by an attribute `class_axis` which axis of its outputs the classes are on, where it "
-            f"cannot be told. Got {axis} from this {type(net).__name__}, whose outputs have shape "
+            "`estimator` must say by an attribute `class_axis` on which axis of its outputs two classes or more are, "
+            f"where it cannot be told. Got {axis} from this {type(net).__name__}, whose outputs have shape "
             f"{tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses have "
-            "it, and -1 for (n_rows, n_tokens, n_classes)."
-        )
-    if outputs.shape[axis] < 2:
-        raise NetError(
-            f"`estimator` must have two classes or more on axis {axis} of its outputs. Got shape "
-            f"{tuple(outputs.shape)} for one row. Outputs that are labels by themselves, right or wrong each, should "
-            "leave a module by a sigmoid, or be trained by BCEWithLogitsLoss in a skorch net."
+            "it, and -1 for (n_rows, n_tokens, n_classes). Outputs that are labels each leave a module by a sigmoid, "
+            "or a skorch net by BCEWithLogitsLoss."
         )
     return int(axis) % n_axes
 

@@ -190,8 +190,8 @@ class ActiveTester:
         Parameters
         ----------
         labels : array-like of shape (n_rows, ...)
-            One label for each row, in their order, or those of its outputs, which a loss of your own has to take. If the pool is a DataFrame or a Series, labels with an index are
-            matched to the rows by it, in whatever order they come. None may be missing.
+            One label for each row, in their order, or those of its outputs. If the pool is a DataFrame or a Series,
+            labels with an index are matched to the rows by it, in whatever order they come. None may be missing.
         rows : array-like of int, optional
             The positions in the pool that the labels belong to, from what `ask` returned: needed for part of the rows,
             and where the rows of several asks are open. By default the rows of the one ask that is open.

@@ -14,11 +14,10 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._utils.devices import best_float
-from .._utils.types import Kind
 from .._utils.validation import (
     DrawsError,
     ProbabilityError,
@@ -41,18 +40,9 @@ class Score(Protocol):
     """A tensor in, a tensor out; an array in, an array out. ``side`` are the keywords that a score asks for."""
 
     @overload
-    def __call__(
-        self, draws: Tensor, *, kind: Kind | None = None, mask: ArrayLike | None = None, **side: Any
-    ) -> Tensor: ...
+    def __call__(self, draws: Tensor, **side: Any) -> Tensor: ...
     @overload
-    def __call__(
-        self,
-        draws: NDArray[Any] | Sequence[Any],
-        *,
-        kind: Kind | None = None,
-        mask: ArrayLike | None = None,
-        **side: Any,
-    ) -> NDArray[np.float64]: ...
+    def __call__(self, draws: NDArray[Any] | Sequence[Any], **side: Any) -> NDArray[np.float64]: ...
 
 
 SCORES: dict[str, Callable[..., Any]] = {}
@@ -69,7 +59,8 @@ def register(
 
     A kernel gets a block, or the mean over its draws if it is a function ``of_mean``, and returns a tensor (n_points,).
     The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked. ``also``
-    are further attributes of the score.
+    are further attributes of the score. A score takes two keywords more, which tell of several outputs: ``kind`` is
+    what draws are of, "classes" or "numbers", and ``mask`` which outputs count.
     """
 
     def decorate(kernel: Any) -> Any:
@@ -94,18 +85,11 @@ def register(
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.__module__ = __package__  # where users, pickles and doctest find it
-        score.__signature__ = _with_outputs(signature) if tasks != ("outcomes",) else signature  # type: ignore[attr-defined]
         vars(score).update(also, one_draw=one_draw, tasks=tasks)
         SCORES[kernel.__name__] = score
         return score
 
     return decorate
-
-
-def _with_outputs(signature: inspect.Signature) -> inspect.Signature:
-    """The signature of a kernel with the keywords that tell of several outputs."""
-    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in ("kind", "mask")]
-    return signature.replace(parameters=[*signature.parameters.values(), *more])
 
 
 def _of_points(side: dict[str, Tensor], points: slice) -> dict[str, Tensor]:
