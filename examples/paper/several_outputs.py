@@ -1,4 +1,4 @@
-"""Several labels a row, and pixels: power against top-k and uniform, by the mean or the largest score of a row's outputs.
+"""Several labels a row, and pixels: power against top-k and uniform, by the mean or the largest score of outputs.
 
 Rows with labels are made by scikit-learn's ``make_multilabel_classification`` at three densities. Images are shapes of
 three classes in noise, made here, and a small U-Net with dropout learns them.

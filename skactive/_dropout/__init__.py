@@ -1,9 +1,9 @@
 """Functions drawn from torch modules with dropout, exactly as they are."""
 
-from ._draws import FixedDraws, FrozenNet, is_close, rows_of_outputs
+from ._draws import FixedDraws, FrozenNet, is_close
 from ._dropout_calls import Pass, plain_pass
 from ._random_calls import TrainingRandom
-from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, spread
+from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, rows_of_outputs, spread
 
 __all__ = [
     "BLOCK",

@@ -27,21 +27,10 @@ from torch.overrides import TorchFunctionMode
 
 from .._utils.devices import Lock
 from .._utils.validation import NetError, NoDropoutError, check_n_draws
-from ._dropout_calls import (
-    MAX_KEPT,
-    PROBES,
-    ROW_BY_ROW,
-    OtherCallsError,
-    Pass,
-    Site,
-    Sites,
-    folded_error,
-    most_kept,
-    plain_pass,
-)
+from ._dropout_calls import PROBES, ROW_BY_ROW, OtherCallsError, Pass, Site, Sites, folded_error, most_kept, plain_pass
 from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
 from ._recording import NotRecordedError, Recording, record
-from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, spread
+from ._rows import Rows, copied, differ, is_out_of_memory, parts_of, rows_of_outputs, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
 _GOLDEN = 0.618034  # multiples of the golden ratio leave no part of a block out for long
@@ -547,14 +536,6 @@ def _no_other_randomness(name: str, own: list[Any]) -> Iterator[None]:
         ) from failure
     if failure is not None:
         raise failure
-
-
-def rows_of_outputs(batch_size: int, outputs: Tensor, n_draws: int) -> int:
-    """The batch size, halved until draws of a block fit 64 MiB where a row has ``outputs`` of several axes."""
-    of_row = 8 * n_draws * outputs[0].numel() if outputs.ndim > 2 else 0
-    while batch_size > 1 and batch_size * of_row > MAX_KEPT:
-        batch_size = (batch_size + 1) // 2
-    return batch_size
 
 
 def _learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[int, nn.Module]) -> Tensor:

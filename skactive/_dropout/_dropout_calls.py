@@ -47,9 +47,6 @@ _NORMALISERS: dict[Any, str] = {
 }
 
 
-Layer = tuple[Tensor, Tensor, int]
-
-
 class OtherCallsError(NetError):
     """A pass makes other random calls than the pass over a single row."""
 
@@ -140,7 +137,7 @@ class Pass(RandomCalls):
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.layers: list[Layer] = []  # input and output of linear layers, and the axis of units, those of
+        self.layers: list[tuple[Tensor, Tensor, int]] = []  # input and output of layers, and the axis of units, of
         self.tapped = range(0)
         self.n_layers = 0
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
@@ -306,7 +303,7 @@ def _are_equal(value: Tensor, outputs: Tensor) -> bool:
     return value.shape == outputs.shape and (outputs.is_meta or torch.equal(value.to(outputs.dtype), outputs))
 
 
-def _entering(layer: Layer, logits: Tensor) -> Tensor | None:
+def _entering(layer: tuple[Tensor, Tensor, int], logits: Tensor) -> Tensor | None:
     """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did.
 
     Where logits are those of all of a row's tokens, or pixels, it is the mean over them.

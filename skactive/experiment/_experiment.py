@@ -184,8 +184,7 @@ def run_experiment(
 
     by_trial = {name: None if rows is None else list(rows) for name, rows in (("splits", splits), ("initial", initial))}
     split = {"test_size": test_size, "n_initial": n_initial, **by_trial}
-    has_one = data.y[:1].size == 1
-    strata = data.y if stratify and has_one and task(estimator) == "classifier" else None
+    strata = data.y if stratify and data.y[:1].size == 1 and task(estimator) == "classifier" else None
 
     def planned(entropy: list[int]) -> list[plan.Trial]:
         return plan.plan_trials(

@@ -193,8 +193,8 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         if not np.isin(target, (0, 1)).all():
             row, label = np.argwhere(~np.isin(target, (0, 1)))[0].tolist()
             raise ValueError(
-                f"`y` of several columns must be 0 or 1, whether each label holds. Got {target[row, label].item()!r} in row "
-                f"{row}, column {label}. Of several classes each, MultiOutputClassifier fits a net to every column."
+                "`y` of several columns must be 0 or 1, whether each label holds. Got "
+                f"{target[row, label].item()!r} in row {row}, column {label}. MultiOutputClassifier takes several classes."
             )
         for name in ("class_weight", "classes"):
             if getattr(self, name) is not None:
@@ -202,17 +202,12 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
         has_several = data.target.ndim > 1
-        if goes_on and (
-            self.multilabel_ != has_several or (has_several and data.target.shape[1] != len(self.classes_))
-        ):
-            raise ValueError(
-                f"`y` must have labels as before while training goes on, {len(self.classes_)} of them"
-                f"{' a row' * self.multilabel_}. Got shape {data.target.shape}."
-            )
+        if goes_on and data.target.shape[1:] != self.classes_.shape * self.multilabel_:
+            raise ValueError(f"`y` must have as many labels a row as before. Got shape {data.target.shape}.")
         if has_several:
-            n_labels = data.target.shape[1]
-            learned = {"classes_": np.arange(n_labels), "multilabel_": True}
-            return learned, replace(data, target=data.target.astype(np.int64)), n_labels
+            labels = np.arange(data.target.shape[1])
+            learned = {"classes_": labels, "multilabel_": True}
+            return learned, replace(data, target=data.target.astype(np.int64)), len(labels)
         declared = self.classes if classes is None else classes
         if goes_on and declared is not None and not np.array_equal(np.unique(declared), self.classes_):
             raise ValueError(
@@ -311,9 +306,7 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         target = float64_array("y", data.target)
         mean, scale = self._target_scale if goes_on else training.mean_and_scale(target)
         if np.shape(mean) != target.shape[1:]:
-            raise ValueError(
-                f"`y` must have as many targets as before while training goes on. Got shape {target.shape}."
-            )
+            raise ValueError(f"`y` must have as many targets a row as before. Got shape {target.shape}.")
         target = ((target - mean) / scale).astype(np.float32)
         return {"_target_scale": (mean, scale)}, replace(data, target=target), int(np.size(mean))
 

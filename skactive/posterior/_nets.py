@@ -137,7 +137,7 @@ def _what_is_returned(outputs: Tensor, masks: Pass, class_axis: int | None) -> t
     that is known, sums of 1 do; the rest are logits.
     """
     made, values = masks.last_normalised or ("", outputs)
-    by_layer = outputs.ndim - 1 if outputs.ndim == 2 else masks.axis_of_units(outputs)
+    by_layer = masks.axis_of_units(outputs)
     if outputs.device.type == "meta":  # holds no values
         return made or "logits", by_layer
     outputs, values = outputs.cpu(), values.cpu()
@@ -159,7 +159,7 @@ def class_axis_of(net: Any, outputs: Tensor, found: int | None) -> int:
     """The axis of classes of a net's outputs (n_rows, ...): what it says by an attribute, else what was found."""
     n_axes = outputs.ndim
     axis: Any = getattr(net, "class_axis", found)
-    if axis is None and n_axes > 3:
+    if axis is None and n_axes != 3:
         axis = 1  # as torch's losses have it
     if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)} or outputs.shape[axis] < 2:
         raise NetError(

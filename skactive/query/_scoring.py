@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +46,8 @@ Values = NDArray[np.float64]
 Score = Callable[..., Any]
 ReadyScore = Callable[[Any, Any], Any]  # `score(draws, chunk)`: all else that it asks for is found by then
 Group = tuple[PoolDraws | None, Mapping[str, ReadyScore]]  # scores, and the draws that serve them all
+Reduced = tuple[types.Reduce, Callable[[Any], Any] | None]  # what `reduce` and `mask` say of several outputs
+Outputs = tuple[str, types.Reduce, Callable[[Any], Any] | None]  # and what draws are of
 Source = Callable[[str], Callable[[Any], Any]]  # finds what the score of a name asks for: a function of a chunk of rows
 
 RULES_OF_OUTPUTS: Rules = {
@@ -128,14 +130,7 @@ def _one_a_row(scores: Any, n_points: int) -> Values:
 
 
 def groups_for(
-    scores: Mapping[str, Any],
-    pool: Pool,
-    learner: Any,
-    rng: np.random.Generator,
-    X_target: Any,
-    reduce: types.Reduce,
-    mask: Callable[[Any], Any] | None,
-    **options: Any,
+    scores: Mapping[str, Any], pool: Pool, learner: Any, rng: Any, X_target: Any, reduced: Reduced, **options: Any
 ) -> list[Group]:
     """Scores that are ready, by what they are made of: draws or, unless draws are asked for, the law behind them."""
     model = model_of(learner)
@@ -149,7 +144,7 @@ def groups_for(
     for name in [name for name, form in forms.items() if form is None]:
         check_task(model, name, scores[name])
     others = {name: score for name, score in scores.items() if forms.get(name) is None}
-    how = None if draws is None else Outputs(draws.kind, reduce, mask or getattr(draws.predict, "mask", None))
+    how = None if draws is None else (draws.kind, reduced[0], reduced[1] or getattr(draws.predict, "mask", None))
     ready = ready_scores(others, learner, sources_of(pool, learner, draws, X_target), how)
     by_law: list[Group] = [(form, {name: lambda found, chunk: found[0]}) for name, form in forms.items() if form]
     return [*by_law, (draws, ready)] if ready else by_law
@@ -189,14 +184,6 @@ def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
         )
 
 
-class Outputs(NamedTuple):
-    """How draws of several outputs are scored: what they are of, what makes a row's score, which outputs count."""
-
-    kind: str
-    reduce: types.Reduce
-    mask: Callable[[Any], Any] | None
-
-
 def ready_scores(
     scores: Mapping[str, Score], learner: Any, sources: Mapping[str, Source], outputs: Outputs | None = None
 ) -> dict[str, ReadyScore]:
@@ -217,11 +204,12 @@ def _of_draws(
     given = {keyword: source(chunk) for keyword, source in sources.items()}
     if not any(score is known for known in SCORES.values()):
         score = functools.partial(_of_user, score)
-    if outputs is None or not has_outputs(draws, outputs.kind):
+    kind, reduce, mask_of = outputs or ("classes", "mean", None)
+    if outputs is None or (mask_of is None and not has_outputs(draws, kind)):
         return score(draws, **given)
-    mask = None if outputs.mask is None else outputs.mask(chunk)
-    score = functools.partial(score, kind=outputs.kind) if score in SCORES.values() else score
-    return reduce_outputs(score_outputs(score, draws, outputs.kind, given, mask), outputs.reduce, mask)
+    mask = None if mask_of is None else mask_of(chunk)
+    score = functools.partial(score, kind=kind) if score in SCORES.values() else score
+    return reduce_outputs(score_outputs(score, draws, kind, given, mask), reduce, mask)
 
 
 def _of_user(score: Score, draws: Any, **given: Any) -> Values:
@@ -391,7 +379,7 @@ def score_pool(
     check_fits(model, pool)
     rng = spawn(check_random_state(random_state), 2)[0]
     options: dict[str, Any] = {"n_draws": n_draws, "posterior": posterior}
-    options |= {"predict_batch_size": predict_batch_size, "n_jobs": n_jobs, "reduce": reduce, "mask": mask}
+    options |= {"predict_batch_size": predict_batch_size, "n_jobs": n_jobs, "reduced": (reduce, mask)}
     with whole_fit(model, lambda: pool.first_rows()[0], pool.y_training):
         by_draws = n_draws is not None or posterior != "auto" or not has_own_predictions(model)
         groups = [named] if by_draws else _by_source(named)

@@ -340,8 +340,8 @@ class StochasticBatchQuery(ScoringQuery):
         model = model_of(learner)
         found = _score_for(model, self.score)
         name, score = name_of(found), look_up("score", found, SCORES)
-        side = self.X_target, self.reduce, self.mask
-        groups = groups_for({name: score}, pool, learner, rng, *side, **options_of(self))
+        reduced = self.reduce, self.mask
+        groups = groups_for({name: score}, pool, learner, rng, self.X_target, reduced, **options_of(self))
         places = places_for(self, pool, learner, groups[0][0], rng)
         scores = score_groups(pool, groups, self.chunk_size, self.verbose, places)[0]
         return scores, None if places is None else places.points(chunk_size=self.chunk_size)

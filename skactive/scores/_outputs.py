@@ -61,10 +61,10 @@ def reduce_outputs(scores: Any, reduce: Reduce, mask: Any = None) -> Any:
     if callable(reduce):
         values = as_array(scores)
         return check_scores(reduce(values.reshape(len(values), -1)), "reduce", minus_inf=True)
-    of_rows = torch.as_tensor(scores).flatten(1)
+    of_rows = torch.as_tensor(scores).reshape(len(scores), -1)
     counts = torch.ones_like(of_rows, dtype=torch.bool)
     if mask is not None:
-        counts = torch.as_tensor(check_mask(mask, tuple(scores.shape)), device=of_rows.device).flatten(1)
+        counts = torch.as_tensor(check_mask(mask, tuple(scores.shape)), device=of_rows.device).reshape(of_rows.shape)
     if reduce == "max":
         reduced = torch.where(counts, of_rows, -torch.inf).amax(1)
     else:  # elements are added up, so that a row's score does not depend on the rows beside it

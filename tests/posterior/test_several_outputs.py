@@ -222,7 +222,7 @@ def test_sigmoids_are_labels_each():
 
 
 def test_blocks_of_images_do_not_depend_on_chunks_and_keep_to_a_bound(monkeypatch):
-    monkeypatch.setattr("skactive._dropout._draws.MAX_KEPT", 8 * 6 * 3 * 64 * 2)  # two images
+    monkeypatch.setattr("skactive._dropout._rows._BLOCK_BYTES", 8 * 6 * 3 * 64 * 2)  # two images
     by_chunk = []
     for chunk_size in (2, 4, None):  # whole blocks, to which queries round up
         predict_draws = sample_posterior(UNet().eval(), 6, rng())

@@ -147,8 +147,6 @@ class PointError(_RowError):
 AXES = {"classes": 3, "numbers": 2}
 """Axes of draws of each kind, before those of several outputs."""
 
-_TASKS = {"classes": "classifier", "numbers": "regressor"}
-
 
 def kind_of_draws(draws: Any, kind: Any = None) -> str:
     """What draws are of: what is said, else numbers if they have two axes, and classes if more."""
@@ -172,7 +170,7 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...], kind: Any 
         fits = tuple(draws.shape[2:]) == (2,) and draws.ndim == 3
     else:
         of_kind = kind_of_draws(draws, kind)
-        fits = _TASKS[of_kind] in tasks and draws.ndim >= AXES[of_kind]
+        fits = {"classes": "classifier", "numbers": "regressor"}[of_kind] in tasks and draws.ndim >= AXES[of_kind]
     if not fits or not all(draws.shape[:1] + draws.shape[2:]):
         wanted = " or ".join(axes[task] for task in tasks)
         several = "regressor" in tasks and draws.ndim > 2
@@ -235,9 +233,8 @@ def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_dr
     fits = fits and (len(shape) == 2 or n_classes is None or shape[2] == n_classes)
     if not fits:
         raise ValueError(
-            "`predict_draws` must return draws of shape (n_draws, n_points, n_classes), or (n_draws, n_points) for a "
-            "regressor, with axes of several outputs behind. "
-            f"Here n_draws={n_draws or 'any'}, n_points={n_points}, n_classes={n_classes or 'any'}. "
+            f"`predict_draws` must return draws of shape (n_draws, n_points, n_classes), or (n_draws, n_points) for a "
+            f"regressor: here n_draws={n_draws or 'any'}, n_points={n_points}, n_classes={n_classes or 'any'}. "
             f"Got {f'shape {shape}' if hasattr(draws, 'shape') else f'a {type(draws).__name__}'} instead."
         )
 

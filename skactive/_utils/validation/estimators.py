@@ -218,10 +218,7 @@ def classes_of(estimator: Any) -> NDArray[Any]:
     return np.asarray(estimator.classes_)
 
 
-SCORE_ALL = "StochasticBatchQuery and score_pool score all of them, and their `reduce` makes one score a row of these."
-
-
-def several_outputs_error(estimator: Any, what: str, remedy: str = SCORE_ALL) -> ValueError:
+def several_outputs_error(estimator: Any, what: str, remedy: str) -> ValueError:
     return ValueError(
         f"`estimator` must have one output a row for {what}, and this {type(estimator).__name__} has several outputs "
         f"(labels, targets, pixels or tokens). {remedy}"
@@ -390,15 +387,15 @@ def check_labels_of(n_rows: int, y: Any, suffix: str = "") -> NDArray[Any]:
 
 def _stacked(y: Any, name: str) -> Any:
     """One array, of an array of labels for each row: those of its pixels, say."""
-    is_listed = isinstance(y, list | tuple) or (getattr(y, "dtype", None) == object and y.ndim == 1)
+    is_listed = isinstance(y, list | tuple) or (str(getattr(y, "dtype", "")) == "object" and y.ndim == 1)
     if not is_listed or not len(y) or not all(isinstance(of_row, np.ndarray) and of_row.ndim for of_row in y):
         return y
     shapes = [of_row.shape for of_row in y]
     others = [row for row, shape in enumerate(shapes) if shape != shapes[0]]
     if others:
         raise ValueError(
-            f"`{name}` must have as many labels in each row. Got shape {shapes[0]} in row 0, and {shapes[others[0]]} in "
-            f"row {others[0]}. Pad them, and say by `mask` of a query which outputs count."
+            f"`{name}` must have as many labels in each row. Got shape {shapes[0]} in row 0, and {shapes[others[0]]} "
+            f"in row {others[0]}. Pad them, and say by `mask` of a query which outputs count."
         )
     return np.stack(list(y))
 
