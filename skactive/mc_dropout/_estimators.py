@@ -194,7 +194,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
             row, label = np.argwhere(~np.isin(target, (0, 1)))[0].tolist()
             raise ValueError(
                 "`y` of several columns must be 0 or 1, whether each label holds. Got "
-                f"{target[row, label].item()!r} in row {row}, column {label}. MultiOutputClassifier takes several classes."
+                f"{target[row, label].item()!r} in row {row}, column {label}. MultiOutputClassifier takes others."
             )
         for name in ("class_weight", "classes"):
             if getattr(self, name) is not None:

@@ -23,8 +23,8 @@ PIXELS = (IMAGES[:, 0] > 0).astype(np.int64)
 
 def segmenter():
     layers = nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Dropout2d(0.2), nn.Conv2d(8, 2, 1)
-    how = {"criterion": nn.CrossEntropyLoss, "lr": 0.1, "train_split": None, "verbose": 0}
-    return NeuralNetClassifier(nn.Sequential(*layers), max_epochs=2, **how)
+    how = {"criterion": nn.CrossEntropyLoss, "max_epochs": 2, "train_split": None, "verbose": 0}
+    return NeuralNetClassifier(nn.Sequential(*layers), **how)
 
 
 class EchoOfThree(Echo):
@@ -39,18 +39,12 @@ class EchoOfThree(Echo):
         return predict_draws
 
 
-def test_limits_pending_rows_diversity_and_scores_made_elsewhere_work_as_for_one_output():
+def test_limits_rows_in_flight_and_diversity_work_as_for_scores_made_elsewhere():
     scores = score_pool(FOREST, X, "bald", reduce="max")["bald"]
-    for diversity in (0, 1):
-        query = StochasticBatchQuery("bald", reduce="max", beta=8, diversity=diversity, random_state=0)
-        limits = Limits(groups=np.arange(120) % 2, max_per_group=3)
-        rows = query.select(FOREST, X, 6, pending=[0, 1, 2], limits=limits)
-        np.testing.assert_array_equal(query.scores_[3:], scores[3:])
-        assert np.bincount(rows % 2).tolist() == [3, 3]
-        again = StochasticBatchQuery(beta=8, diversity=diversity, random_state=0).select_scored(
-            scores, 6, pending=[0, 1, 2], limits=limits, estimator=FOREST, X_pool=X
-        )
-        assert rows.tolist() == again.tolist()
+    how = {"pending": [0, 1, 2], "limits": Limits(groups=np.arange(120) % 2, max_per_group=3)}
+    rows = StochasticBatchQuery("bald", reduce="max", diversity=1, random_state=0).select(FOREST, X, 6, **how)
+    elsewhere = StochasticBatchQuery(diversity=1, random_state=0)
+    assert rows.tolist() == elsewhere.select_scored(scores, 6, estimator=FOREST, X_pool=X, **how).tolist()
 
 
 def test_a_mask_comes_with_the_draws_or_is_a_function_of_rows():
@@ -62,8 +56,6 @@ def test_a_mask_comes_with_the_draws_or_is_a_function_of_rows():
     assert found[1] == score_pool(model, pool[1:], "bald", mask=lambda rows: [[0, 0, 1]])["bald"]
     with pytest.raises(ValueError, match=r"`mask` must leave one output.* row 1"):
         StochasticBatchQuery("bald", mask=lambda rows: rows[:, :3] < 0.2).select(model, pool, 1)
-    with pytest.raises(ValueError, match=r"`mask` must be None or a function of rows"):
-        score_pool(model, pool, "bald", mask=np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"`reduce` must be"):
         StochasticBatchQuery(reduce="median").select(model, pool, 1)
 
