@@ -8,8 +8,7 @@ import skorch
 import torch
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor, RegressorChain
 from sklearn.neighbors import KNeighborsClassifier
@@ -61,9 +60,9 @@ class Tokens(nn.Module):
         return self.after(self.b(self.drop(torch.relu(self.a(x.unsqueeze(-1))))))
 
 
-def labels_net(n_outputs=3, *last):
+def labels_net(n_outputs=3):
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, n_outputs), *last)
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, n_outputs))
 
 
 def skorch_net(kind, module, **params):
@@ -77,23 +76,17 @@ CLASSIFIERS = [
     (ClassifierChain(LogisticRegression(), random_state=0), LABELS),
     (OneVsRestClassifier(LogisticRegression()), LABELS),
     (MLPClassifier((5,), max_iter=5, random_state=0), LABELS),
-    (RidgeClassifier(), LABELS),  # votes
     (MCDropoutClassifier((8,), max_epochs=3, random_state=0), LABELS),
 ]
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*refitted to resampled", f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning"
-)
+@pytest.mark.filterwarnings("ignore:.*refitted to resampled", "ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("model", "y"), CLASSIFIERS, ids=lambda value: type(value).__name__)
 def test_every_kind_of_classifier_of_several_outputs_is_scored_output_by_output(model, y):
     model.fit(X, y)
     training = {"X_training": X, "y_training": y, "random_state": 0}
     drawn = score_pool(model, X, "bald", n_draws=4, **training)["bald"]
-    assert np.isfinite(drawn).all()
     assert drawn.max() > 0
-    if not hasattr(model, "predict_proba"):
-        return
     found, said = score_pool(model, X, "entropy", **training)["entropy"], model.predict_proba(X)
     of_each = said if isinstance(said, list) else [np.stack([1 - p, p], axis=1) for p in said.T]  # or of labels
     expected = np.mean([SCORES["entropy"](p[np.newaxis]) for p in of_each], axis=0)
@@ -111,10 +104,7 @@ def test_draws_of_a_model_for_each_output_are_those_of_each_side_by_side():
 
 
 REGRESSORS = [MultiOutputRegressor(BayesianRidge()), RandomForestRegressor(4, random_state=0), RegressorChain(Ridge())]
-REGRESSORS += [
-    MCDropoutRegressor((8,), max_epochs=3, random_state=0),
-    skorch_net(skorch.NeuralNetRegressor, labels_net(2)),
-]
+REGRESSORS += [MCDropoutRegressor((8,), max_epochs=3), skorch_net(skorch.NeuralNetRegressor, labels_net(2))]
 
 
 @pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: type(model).__name__)
@@ -187,28 +177,20 @@ def test_classes_are_on_the_axis_that_the_net_tells_and_else_it_has_to_say_so():
         torch.testing.assert_close(sample_posterior(module, 4, rng())(rows), expected)
     with pytest.raises(ValueError, match=r"attribute `class_axis`.*Got None from this Tokens.*\(1, 4, 6\)"):
         score_pool(Tokens(lambda z: z.transpose(1, 2)).eval(), rows, ["entropy"])
-    sigmoids = sample_posterior(labels_net(3, nn.Sigmoid()).eval(), 5, rng())(X)  # are labels each
-    assert tuple(sigmoids.shape) == (5, 80, 2, 3)
     with pytest.raises(ValueError, match=r"two classes or more.*\(1, 1, 8, 8\).*sigmoid"):
         score_pool(UNet(n_classes=1).eval(), IMAGES, ["entropy"])
 
 
 def test_blocks_of_images_do_not_depend_on_chunks_and_keep_to_a_bound(monkeypatch):
     monkeypatch.setattr("skactive._dropout._rows._BLOCK_BYTES", 8 * 6 * 3 * 64 * 2)  # two images
-    by_chunk = []
-    for chunk_size in (2, 4, None):  # whole blocks, to which queries round up
-        predict_draws = sample_posterior(UNet().eval(), 6, rng())
-        chunks = [IMAGES] if chunk_size is None else np.split(IMAGES, range(chunk_size, 7, chunk_size))
-        by_chunk.append(torch.cat([predict_draws(chunk) for chunk in chunks], dim=1))
-        assert predict_draws.batch_size == 2
-    torch.testing.assert_close(by_chunk[1], by_chunk[0], rtol=0, atol=0)
-    torch.testing.assert_close(by_chunk[2], by_chunk[0], rtol=0, atol=0)
+    whole, in_chunks = (sample_posterior(UNet().eval(), 6, rng()) for _ in range(2))
+    parts = [in_chunks(IMAGES[:2]), in_chunks(IMAGES[2:6]), in_chunks(IMAGES[6:])]  # queries round up to whole blocks
+    torch.testing.assert_close(whole(IMAGES), torch.cat(parts, dim=1), rtol=0, atol=0)
+    assert whole.batch_size == in_chunks.batch_size == 2
 
 
 def test_the_embedding_of_a_row_of_several_outputs_is_the_mean_over_them():
     top = UNet().top
-    net, tokens = nn.Sequential(top, nn.Dropout(0.1), nn.Conv2d(4, 2, 1)).eval(), Tokens().eval()
+    net = nn.Sequential(top, nn.Dropout(0.1), nn.Conv2d(4, 2, 1)).eval()
     with torch.no_grad():
         np.testing.assert_allclose(embed_by(net)(IMAGES), top(torch.from_numpy(IMAGES)).mean((2, 3)), rtol=1e-5)
-        of_tokens = torch.relu(tokens.a(torch.from_numpy(X).unsqueeze(-1))).mean(1)
-        np.testing.assert_allclose(embed_by(tokens)(X), of_tokens, rtol=1e-5)

@@ -56,8 +56,6 @@ def test_a_mask_comes_with_the_draws_or_is_a_function_of_rows():
     assert found[1] == score_pool(model, pool[1:], "bald", mask=lambda rows: [[0, 0, 1]])["bald"]
     with pytest.raises(ValueError, match=r"`mask` must leave one output.* row 1"):
         StochasticBatchQuery("bald", mask=lambda rows: rows[:, :3] < 0.2).select(model, pool, 1)
-    with pytest.raises(ValueError, match=r"`reduce` must be"):
-        StochasticBatchQuery(reduce="median").select(model, pool, 1)
 
 
 @pytest.mark.parametrize("kind", ["labels", "pixels"])
