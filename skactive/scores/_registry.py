@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, overload
 
 import numpy as np
 import torch
@@ -36,13 +36,22 @@ _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: stays in the cache
 _NUMBERS_OF_MEANS = 2**15 - 1  # of a block: few enough for torch to leave them to one thread
 
 
-class Score(Protocol):
-    """A tensor in, a tensor out; an array in, an array out. ``side`` are the keywords that a score asks for."""
+Side = ParamSpec("Side")  # keywords of a score besides draws, and what tells of several outputs
+_Kind = Literal["classes", "numbers"] | None
+_Array = NDArray[Any] | Sequence[Any]
+
+
+class Score(Protocol[Side]):
+    """A tensor in, a tensor out; an array in, an array out."""
 
     @overload
-    def __call__(self, draws: Tensor, **side: Any) -> Tensor: ...
+    def __call__(
+        self, draws: Tensor, kind: _Kind = None, mask: Any = None, *args: Side.args, **side: Side.kwargs
+    ) -> Tensor: ...
     @overload
-    def __call__(self, draws: NDArray[Any] | Sequence[Any], **side: Any) -> NDArray[np.float64]: ...
+    def __call__(
+        self, draws: _Array, kind: _Kind = None, mask: Any = None, *args: Side.args, **side: Side.kwargs
+    ) -> NDArray[np.float64]: ...
 
 
 SCORES: dict[str, Callable[..., Any]] = {}
@@ -54,7 +63,7 @@ function that returns scores of rows; targets and rows are features)."""
 
 def register(
     *tasks: str, one_draw: bool = False, of_mean: bool = False, **also: Any
-) -> Callable[[Callable[..., Tensor]], Score]:
+) -> Callable[[Callable[Concatenate[Tensor, Side], Tensor]], Score[Side]]:
     """Turn a kernel for one float64 block into a registered score.
 
     A kernel gets a block, or the mean over its draws if it is a function ``of_mean``, and returns a tensor (n_points,).
