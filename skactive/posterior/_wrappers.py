@@ -77,10 +77,6 @@ class Composed:
         return getattr(self.function, "batch_size", None)
 
     @property
-    def kind(self) -> str | None:
-        return getattr(self.function, "kind", None)
-
-    @property
     def mask(self) -> Function | None:
         of_rows = getattr(self.function, "mask", None)
         return of_rows if of_rows is None or self.before is None else Composed(of_rows, before=self.before)

@@ -24,7 +24,6 @@ from .._utils.validation import (
     look_up,
     mixed_labels_error,
     plain_labels,
-    several_outputs_error,
     warn,
 )
 from ._estimates import (
@@ -256,8 +255,6 @@ class ActiveTester:
         """A model's losses, times weights of rows, and the most that one can be without; infinite if not known."""
         per_row = look_up("loss", loss, LOSSES)
         y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
-        if y.ndim > 1 and isinstance(loss, str):
-            raise several_outputs_error(estimator, f"`loss`={loss!r}", "Give a function of your own, one number a row.")
         found = as_array(per_row(modal.unwrap(estimator)[0], containers.take_rows(self.X_pool, self.indices_), y))
         known = LARGEST.get(loss, math.inf) if isinstance(loss, str) else bound_of(found)
         return checked_losses(found, len(y)) * self._scale[self.indices_], known
