@@ -24,8 +24,8 @@ from skactive import StochasticBatchQuery
 
 TITLE = "Several labels a row, and pixels"
 ALT = (
-    "Learning curves for labels at three densities and for segmentation, by sampler and by what makes a row's score of "
-    "its outputs."
+    "Learning curves for labels at three densities and for pixels, by sampler and by what makes a row's score of its "
+    "outputs: the bands of all arms overlap."
 )
 
 SIZES: dict[str, dict[str, Any]] = {
