@@ -169,7 +169,6 @@ def test_classes_are_on_the_axis_that_the_net_tells_and_else_it_has_to_say_so():
     rows = X[:5]
     expected = sample_posterior(Tokens().eval(), 4, rng())(rows)
     assert tuple(expected.shape) == (4, 5, 4, 6)
-    assert float((expected.sum(2) - 1).abs().max()) < 1e-6
     softmax = Tokens(lambda z: z.transpose(1, 2).softmax(1)).eval()
     told = Tokens(lambda z: z.transpose(1, 2)).eval()
     told.class_axis = 1
