@@ -150,6 +150,7 @@ def _checking(check: Any) -> Any:
         finite = False if hasattr(X, "iloc") else force_all_finite
         if isinstance(X, Mapping):  # no array, so that its length is all there is to check
             X = np.zeros((containers.count_rows(X), 1))
+        y = y.reshape(len(y), -1) if getattr(y, "ndim", 1) > 2 else y  # of pixels
         return check(X, y, ensure_all_finite=finite, **options)
 
     return checked

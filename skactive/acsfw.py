@@ -19,7 +19,8 @@ from ._utils.validation import check_draws_shape, check_joint_draws, check_k, wa
 from .query import Batch, BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, why_filled_up
 from .samplers._feasibility import Allowance
-from .scores._registry import blocks, fold, mean
+from .scores._arithmetic import fold, mean
+from .scores._registry import blocks
 
 __all__ = ["ACSFWQuery", "CoreSet", "acs_fw"]
 

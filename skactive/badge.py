@@ -14,7 +14,7 @@ from ._utils.validation import Rules, check_classifier, check_k, name_or_callabl
 from .posterior._embeddings import represent_by
 from .posterior._wrappers import in_batches
 from .query import Batch, BatchQuery, Pool, Streams, model_of
-from .query._draws import Kept, as_numbers, point_set, with_a_layer
+from .query._draws import Kept, as_numbers, as_of_gradients, point_set
 from .samplers._distances import PointSet, Residuals, Vectors
 from .samplers._feasibility import Allowance, take_all, uniform_order
 from .samplers._repulsion import Bounds
@@ -142,7 +142,7 @@ class BADGEQuery(BatchQuery):
         represent = in_batches(represent_by(model, self.embedding), self.predict_batch_size)
         with probabilities_of(model):
             batch_size = getattr(represent, "batch_size", None)
-            kept = Kept(pool.with_pending(), lambda X: with_a_layer(*represent(X)), model)
+            kept = Kept(pool.with_pending(), lambda X: as_of_gradients(model, *represent(X)), model)
             kept.fill(pool.with_pending(), chunk_size=self.chunk_size, batch_size=batch_size, verbose=self.verbose)
             probabilities, embeddings = kept.all()
             points = point_set(pool, *_factors(probabilities, embeddings))

@@ -288,7 +288,7 @@ def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
     )
     effects = treated - untreated
     if effects.size != containers.count_rows(X):
-        raise several_outputs_error(estimator)
+        raise several_outputs_error(estimator, "effects of a treatment", "Fit one for the outcome that matters.")
     return effects.ravel()
 
 

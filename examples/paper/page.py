@@ -41,6 +41,7 @@ PARTS = {
         "epig",
         "cold_start",
         "model_choice",
+        "several_outputs",
     ),
     "Beyond the paper: when to stop, and how good a model is": ("stopping", "unbiased_risk", "risk_intervals"),
 }

@@ -3,7 +3,7 @@
 from ._draws import FixedDraws, FrozenNet, is_close
 from ._dropout_calls import Pass, plain_pass
 from ._random_calls import TrainingRandom
-from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, spread
+from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, rows_of_outputs, spread
 
 __all__ = [
     "BLOCK",
@@ -17,5 +17,6 @@ __all__ = [
     "differ",
     "is_close",
     "plain_pass",
+    "rows_of_outputs",
     "spread",
 ]

@@ -23,7 +23,7 @@ from ._first_look import generators_of, learn_random_calls, no_other_randomness
 from ._frozen_net import Forward, FrozenNet, RowsMixedError, is_close, rows_mixed_error, without_covers
 from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
 from ._recording import Recording, record
-from ._rows import Rows, copied, differ, is_out_of_memory, spread
+from ._rows import Rows, copied, differ, is_out_of_memory, rows_of_outputs, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
 
@@ -80,11 +80,12 @@ class FixedDraws(FrozenNet):
             if self._one is None:
                 one = rows.take(range(1))
                 with no_other_randomness(self.name, self._sites.generators):
-                    learn_random_calls(self, one, self._sites, self._originals)
+                    self._plain_one = learn_random_calls(self, one, self._sites, self._originals)
                 self._one, self._originals = one, {}
 
     def rows_at_once(self, batch_size: int) -> int:
         """The batch size, halved until what the largest dropout gets for a block fits the memory to be kept free."""
+        batch_size = rows_of_outputs(batch_size, self._plain_one, self.n_draws)
         of_row = 4 * max(math.prod(site.shape) for site in self._sites.at)  # bytes: floats, or wider ones
         while batch_size > 1 and batch_size * of_row > most_kept(_tensors_of(self.module)[0].device):
             batch_size = (batch_size + 1) // 2

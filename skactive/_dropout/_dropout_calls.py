@@ -39,7 +39,8 @@ _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by n
 ANSWERED: set[Any] = {*OF_ALL_PASSES, *_LAWS, *_REFUSED, *_NORMS, Tensor.view}
 """Functions that a pass does not run as they are, for one reason or other."""
 
-_LAYERS: set[Any] = {F.linear, F.conv1d, F.conv2d, F.conv3d, torch.mm, torch.matmul}
+_CONVOLUTIONS: set[Any] = {F.conv1d, F.conv2d, F.conv3d}
+_LAYERS: set[Any] = {F.linear, *_CONVOLUTIONS, torch.mm, torch.matmul}
 _LAYERS |= {Tensor.mm, Tensor.matmul, Tensor.__matmul__}
 _NORMALISERS: dict[Any, str] = {
     **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax), "probabilities"),
@@ -140,7 +141,7 @@ class Pass(RandomCalls):
     ) -> None:
         super().__init__()
         self.position = 0  # of the next call
-        self.layers: list[tuple[Tensor, Tensor]] = []  # input and output of linear layers, those with these numbers:
+        self.layers: list[tuple[Tensor, Tensor, int]] = []  # input and output of layers, and the axis of units, of
         self.tapped = range(0)
         self.n_layers = 0
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
@@ -165,7 +166,8 @@ class Pass(RandomCalls):
         value = func(*args, **kwargs)
         if func in _LAYERS:
             if self.n_layers in self.tapped:
-                self.layers.append((args[0] if args else kwargs["input"], value))
+                axis = 1 if func in _CONVOLUTIONS else value.ndim - 1
+                self.layers.append((args[0] if args else kwargs["input"], value, axis))
             self.n_layers += 1
         if func in _NORMALISERS:
             self.last_normalised, self.normalised = (_NORMALISERS[func], value), args[0] if args else kwargs["input"]
@@ -176,9 +178,17 @@ class Pass(RandomCalls):
 
         They are if a layer returned them, for one of a row's tokens, say, or they are its probabilities.
         """
+        return [_entering(layer, self._logits(outputs)) for layer in self.layers]
+
+    def axis_of_units(self, outputs: Tensor) -> int | None:
+        """The axis of outputs, (n_rows, ...), that the tapped layer which made them made; None if none did."""
+        logits = self._logits(outputs)
+        made = [axis for _, left, axis in self.layers if _are_equal(left, logits)]
+        return made[-1] if made else None
+
+    def _logits(self, outputs: Tensor) -> Tensor:
         is_normalised = self.last_normalised is not None and _are_equal(self.last_normalised[1], outputs)
-        logits = self.normalised if is_normalised and self.normalised is not None else outputs
-        return [_entering(entered, left, logits) for entered, left in self.layers]
+        return self.normalised if is_normalised and self.normalised is not None else outputs
 
     # Dropout
 
@@ -297,9 +307,14 @@ def _are_equal(value: Tensor, outputs: Tensor) -> bool:
     return value.shape == outputs.shape and (outputs.is_meta or torch.equal(value.to(outputs.dtype), outputs))
 
 
-def _entering(entered: Tensor, left: Tensor, logits: Tensor) -> Tensor | None:
-    """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did."""
-    n_rows, n_logits = len(logits), logits[0].numel()
+def _entering(layer: tuple[Tensor, Tensor, int], logits: Tensor) -> Tensor | None:
+    """What entered a layer where it returned the logits of each row: of a row's tokens, say, the first that did.
+
+    Where logits are those of all of a row's tokens, or pixels, it is the mean over them.
+    """
+    (entered, left, axis), n_rows, n_logits = layer, len(logits), logits[0].numel()
+    if logits.ndim > 2 and _are_equal(left, logits):
+        return entered.movedim(axis, 1).flatten(2).mean(2)
     if entered.shape[:1] != (n_rows,) or left.shape[:1] != (n_rows,) or not left.numel() or left[0].numel() % n_logits:
         return None
     left = left.reshape(n_rows, -1, n_logits).to(logits.dtype)

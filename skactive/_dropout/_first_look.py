@@ -35,8 +35,8 @@ _STATES: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = { 
 }
 
 
-def learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[int, nn.Module]) -> None:
-    """Set the copy so that it differs from evaluation by its random calls alone, and find these.
+def learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[int, nn.Module]) -> Tensor:
+    """Set the copy so that it differs from evaluation by its random calls alone, and find these; its plain outputs.
 
     Layers may look at ``self.training`` to switch their dropout on. So all parts are put in training mode, except those
     that normalise. With everything random switched off, the copy then has to return the same as in evaluation mode for
@@ -71,6 +71,7 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[i
             "none: all draws would be the same function and BALD 0 everywhere. Add torch.nn.Dropout layers or set "
             'their rates above 0, or give the query posterior="bootstrap".'
         )
+    return plain
 
 
 def _find_calls(net: FrozenNet, one: Any, sites: Sites, plain: Tensor, watch: _NoOriginals) -> bool:

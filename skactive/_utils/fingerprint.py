@@ -100,7 +100,7 @@ def _data_parts(value: Any) -> Any:
         value = value.tocsr(copy=True)
         value.sum_duplicates()  # which sorts the columns of a row as well
         return "sparse", value.shape, value.data, value.indices.astype(np.int64), value.indptr.astype(np.int64)
-    if hasattr(value, "detach"):
+    if hasattr(value, "detach") and not isinstance(value, type | ModuleType):
         tensor = value.detach().cpu()
         return "tensor", str(tensor.dtype), (tensor.float() if tensor.dtype.itemsize == 2 else tensor).numpy()
     if type(value) is not np.ndarray:

@@ -132,7 +132,7 @@ class KeptDraws:
         """A mask for each row of a batch, say, would go with the row's place in it, whatever the seed."""
         last = np.array([draws.shape[1] - 1])
         alone = self._draws.of(self._pool.take(last), 1)
-        check_same_functions(draws[:, -1:], alone, f"row {self._pool.positions(last)[0]} by itself")
+        check_same_functions(draws[:, -1:], alone, f"row {self._pool.positions(last)[0]} by itself", "classes")
 
     def _make_room(self, draws: Tensor) -> None:
         n_draws, n_rows, n_classes = self.shape

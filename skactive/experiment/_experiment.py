@@ -99,9 +99,10 @@ def run_experiment(
         any other callable is copied for each run, and called as it is.
     X : array-like of shape (n_points, ...)
         numpy array, DataFrame, which is passed to the estimator as it is, sparse array or list.
-    y : array-like of shape (n_points,) or (n_points, 1)
+    y : array-like of shape (n_points, ...)
         All labels; the model sees only those acquired. None may be missing. A Series is matched to the rows of a
-        DataFrame by its index. The second axis is kept for nets with one output.
+        DataFrame by its index. A row may have several labels, as its pixels have; then no split is stratified, and
+        ``scoring`` has to take such labels.
     X_test, y_test : array-like, optional
         A separate test set; then all rows of X can be labelled.
     sample_weight : array-like of shape (n_points,), optional
@@ -187,7 +188,7 @@ def run_experiment(
 
     by_trial = {name: None if rows is None else list(rows) for name, rows in (("splits", splits), ("initial", initial))}
     split = {"test_size": test_size, "n_initial": n_initial, **by_trial}
-    strata = data.y if stratify and task(estimator) == "classifier" else None
+    strata = data.y if stratify and data.y[:1].size == 1 and task(estimator) == "classifier" else None
 
     def planned(entropy: list[int]) -> list[plan.Trial]:
         return plan.plan_trials(

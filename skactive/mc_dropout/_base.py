@@ -106,8 +106,9 @@ class BaseMCDropout(BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or (n_rows, ...) with a ``module``
-        y : array-like of shape (n_rows,)
-            Labels of any type that sorts, or numbers for the regressor.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Labels of any type that sorts, or numbers for the regressor. Several labels a row are columns of 0 and 1,
+            each a label that holds or does not; several targets are columns of numbers.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows in the loss. Rows of weight 0 are left out.
 
@@ -130,7 +131,8 @@ class BaseMCDropout(BaseEstimator, ABC):
         -------
         predict_draws : callable
             ``predict_draws(X)`` is a tensor on the net's device: float32 probabilities, or float64 values for the
-            regressor. X in chunks of whole blocks of ``predict_batch_size`` rows gives the same bits as in one piece.
+            regressor, with several outputs on the last axis. X in chunks of whole blocks of ``predict_batch_size`` rows
+            gives the same bits as in one piece.
         """
         check_is_fitted(self, "net_")
         # A copy, so that the functions stay the same if this estimator is fitted again.
@@ -187,6 +189,8 @@ class BaseMCDropout(BaseEstimator, ABC):
         options: dict[str, Any] = {"dtype": np.float32, "accept_sparse": "csr", "allow_nd": True}
         if y and is_regressor(self):
             options["y_numeric"] = True
+        if y and np.ndim(y[0]) == 2 and np.shape(y[0])[1] > 1:
+            options["multi_output"] = True
         with np.errstate(over="ignore"):  # numbers too large for float32 become inf, which is refused
             return validate_data(self, X, *y, reset=reset, **options)
 
@@ -237,9 +241,10 @@ class BaseMCDropout(BaseEstimator, ABC):
         with torch.device("cpu"), TrainingRandom(rng):
             module = copy.deepcopy(self.net_.module_).cpu() if goes_on else self._build_module(n_outputs, x)
             outputs = training.try_module(module.float(), x)  # lazy layers draw their weights now
-        self._check_outputs(outputs, n_outputs)
-        net = self._new_net(module, rng)
-        strata = data.target if is_classifier(self) else np.zeros(len(data.target))
+        has_several = data.target.ndim > 1
+        self._check_outputs(outputs, n_outputs, has_several)
+        net = self._new_net(module, rng, self._net_params(has_several))
+        strata = data.target if is_classifier(self) and not has_several else np.zeros(len(data.target))
         held_out = rows_to_hold_out(strata, rng) if self.early_stopping and epochs > 1 else None
         self._train(net, data, held_out, epochs, rng)
         return {"net_": net, "n_iter_": len(net.history), "_rng": rng, "_mask_seed": mask_seed}
@@ -254,7 +259,7 @@ class BaseMCDropout(BaseEstimator, ABC):
             )
         return training.mlp(x.shape[1], self.hidden_layer_sizes, n_outputs, self.activation, self.dropout)
 
-    def _new_net(self, module: nn.Module, rng: np.random.Generator) -> Any:
+    def _new_net(self, module: nn.Module, rng: np.random.Generator, params: dict[str, Any]) -> Any:
         device = resolve_device(self.device)
         optimizer, options = OPTIMIZERS.get(self.optimizer, (self.optimizer, {}))
         if self.optimizer in OPTIMIZERS:
@@ -276,7 +281,7 @@ class BaseMCDropout(BaseEstimator, ABC):
             callbacks=self._net_callbacks(),
             verbose=int(self.verbose),
             device=str(device),
-            **self._net_params(),
+            **params,
         )
         net.initialize()
         net.module = type(module)  # `module_` alone is kept: a pickle would hold the weights twice
@@ -315,15 +320,15 @@ class BaseMCDropout(BaseEstimator, ABC):
         """Attributes learned of the targets, as before if training goes on; targets for the net; number of outputs."""
 
     @abstractmethod
-    def _net_params(self) -> dict[str, Any]:
-        """Parameters of the skorch net beside those that both share."""
+    def _net_params(self, has_several: bool) -> dict[str, Any]:
+        """Parameters of the skorch net beside those that both share; targets of a row may be several."""
 
     @abstractmethod
     def _answer(self, outputs: Tensor) -> Tensor:
         """The module's outputs (n_draws, n_points, ...) as draws: probabilities, or values in the units of y."""
 
     @abstractmethod
-    def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
+    def _check_outputs(self, outputs: Tensor, n_outputs: int, has_several: bool) -> None:
         """Refuse a module whose outputs do not fit the task."""
 
 

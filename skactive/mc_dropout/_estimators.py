@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from .._utils.devices import best_float
 from .._utils.types import ClassifierMixin, Output, RegressorMixin
-from .._utils.validation import Rule, Rules, check_classes, float64_array, one_class_error, one_of
+from .._utils.validation import Rule, Rules, check_classes, float64_array, one_class_error, one_of, shown
 from . import _training as training
 from ._base import RULES, BaseMCDropout
 from ._training import OUTPUTS, Data
@@ -72,7 +73,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels.
+        Sorted labels; of several labels a row, their columns.
+    multilabel_ : bool
+        Whether it was fitted to several labels a row.
     net_ : skorch.NeuralNetClassifier
         The trained net; ``net_.module_`` is the torch module and ``net_.history`` its losses. Its labels are the
         positions in ``classes_``.
@@ -115,6 +118,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     }
     _net_class = training.ClassifierNet
     classes_: NDArray[Any] = field(init=False)
+    multilabel_: bool = field(init=False)
 
     _: KW_ONLY
     class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
@@ -138,9 +142,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         return self._partial_fit(X, y, sample_weight, classes=classes)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the label of the largest mean probability, (n_points,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        """Predict the label of the largest mean probability, (n_points,); of several labels those that are probable."""
+        probabilities = self.predict_proba(X)
+        return (probabilities > 0.5).astype(int) if self.multilabel_ else self.classes_[probabilities.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Average the probabilities of the model's own ``n_draws`` functions: the same ones at every call.
@@ -154,10 +158,11 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         Returns
         -------
         ndarray of shape (n_points, n_classes)
-            Columns in the order of ``classes_``.
+            Columns in the order of ``classes_``; of several labels a row, the probability of each to hold.
         """
         probabilities = self._predict_mean(X)
-        return probabilities / probabilities.sum(axis=1, keepdims=True)  # float32 rows miss the sum 1 by 1e-7
+        probabilities /= probabilities.sum(axis=1, keepdims=True)  # float32 rows miss the sum 1 by 1e-7
+        return probabilities[:, 1] if self.multilabel_ else probabilities
 
     def sample_proba(self, X: ArrayLike, n_draws: int | None = None) -> NDArray[np.float32]:
         """Give the probabilities of each draw; their mean over the model's own ``n_draws`` is `predict_proba`.
@@ -172,14 +177,37 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         -------
         ndarray of shape (n_draws, n_points, n_classes), float32
         """
-        return self._sample(X, n_draws)
+        draws = self._sample(X, n_draws)
+        return draws[:, :, 1] if self.multilabel_ else draws
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Data:
         data = super()._check_data(X, y, sample_weight, reset)
         check_classification_targets(data.target)
+        if data.target.ndim > 1:
+            self._check_labels(data.target)
+            return data
         return Data(data.X, data.target, data.weight * training.class_weights(self.class_weight, data.target))
 
+    def _check_labels(self, target: NDArray[Any]) -> None:
+        """Refuse what has no meaning for several labels a row."""
+        if not np.isin(target, (0, 1)).all():
+            row, label = np.argwhere(~np.isin(target, (0, 1)))[0].tolist()
+            raise ValueError(
+                "`y` of several columns must be 0 or 1, whether each label holds. Got "
+                f"{target[row, label].item()!r} in row {row}, column {label}. MultiOutputClassifier takes others."
+            )
+        for name in ("class_weight", "classes"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"`{name}` must be None for several labels a row. Got {shown(getattr(self, name))}.")
+
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
+        has_several = data.target.ndim > 1
+        if goes_on and data.target.shape[1:] != self.classes_.shape * self.multilabel_:
+            raise ValueError(f"`y` must have as many labels a row as before. Got shape {data.target.shape}.")
+        if has_several:
+            labels = np.arange(data.target.shape[1])
+            learned = {"classes_": labels, "multilabel_": True}
+            return learned, replace(data, target=data.target.astype(np.int64)), len(labels)
         declared = self.classes if classes is None else classes
         if goes_on and declared is not None and not np.array_equal(np.unique(declared), self.classes_):
             raise ValueError(
@@ -189,28 +217,33 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         labels = check_classes(data.target, self.classes_ if goes_on else declared)
         if len(labels) < 2:
             raise one_class_error(labels)
-        return {"classes_": labels}, replace(data, target=np.searchsorted(labels, data.target)), len(labels)
+        learned = {"classes_": labels, "multilabel_": False}
+        return learned, replace(data, target=np.searchsorted(labels, data.target)), len(labels)
 
-    def _net_params(self) -> dict[str, Any]:
-        quiet = {} if self.verbose or self.callbacks or not self.early_stopping else {"callbacks__valid_acc": None}
+    def _net_params(self, has_several: bool) -> dict[str, Any]:
+        is_shown = bool(self.verbose or self.callbacks)
+        is_quiet = (has_several and (is_shown or self.early_stopping)) or (self.early_stopping and not is_shown)
+        answers = training.label_probabilities if has_several else training.probabilities
         return {
             "criterion": training.CrossEntropy,
             "criterion__output": self.output,
-            "predict_nonlinearity": partial(training.probabilities, output=self.output),
-            **quiet,
+            "predict_nonlinearity": partial(answers, output=self.output),
+            **({"callbacks__valid_acc": None} if is_quiet else {}),
         }
 
     def _answer(self, outputs: Tensor) -> Tensor:
-        return training.probabilities(outputs.reshape(*outputs.shape[:2], -1).float(), self.output)
+        outputs = outputs.reshape(*outputs.shape[:2], -1).float()
+        answers = training.label_probabilities if self.multilabel_ else training.probabilities
+        return answers(outputs, self.output)
 
-    def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
+    def _check_outputs(self, outputs: Tensor, n_outputs: int, has_several: bool) -> None:
         n_columns = outputs.shape[1]
-        if n_columns != n_outputs and (n_columns, n_outputs) != (1, 2):
+        if n_columns != n_outputs and ((n_columns, n_outputs) != (1, 2) or has_several):
             raise ValueError(
                 f"`module` must return one column for each of the {n_outputs} classes (or one for two classes). "
                 f"Got {n_columns} columns instead."
             )
-        training.check_declared(outputs, self.output)
+        training.check_declared(outputs.reshape(-1, 1) if has_several else outputs, self.output)
 
 
 class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
@@ -252,7 +285,7 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     """
 
     _net_class = training.RegressorNet
-    _target_scale: tuple[float, float]  # mean and standard deviation
+    _target_scale: tuple[Any, Any]  # mean and standard deviation, of each target
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """As in `MCDropoutClassifier`, without ``classes``."""
@@ -272,19 +305,23 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
         target = float64_array("y", data.target)
         mean, scale = self._target_scale if goes_on else training.mean_and_scale(target)
+        if np.shape(mean) != target.shape[1:]:
+            raise ValueError(f"`y` must have as many targets a row as before. Got shape {target.shape}.")
         target = ((target - mean) / scale).astype(np.float32)
-        return {"_target_scale": (mean, scale)}, replace(data, target=target), 1
+        return {"_target_scale": (mean, scale)}, replace(data, target=target), int(np.size(mean))
 
-    def _net_params(self) -> dict[str, Any]:
+    def _net_params(self, has_several: bool) -> dict[str, Any]:
         return {"criterion": training.SquaredError}
 
     def _answer(self, outputs: Tensor) -> Tensor:
-        mean, scale = self._target_scale
         # float64, where there is one: targets near 1e8 keep their digits
-        return outputs.reshape(outputs.shape[:2]).to(best_float(outputs.device)) * scale + mean
+        outputs = outputs.to(best_float(outputs.device))
+        mean, scale = (torch.as_tensor(x, dtype=outputs.dtype, device=outputs.device) for x in self._target_scale)
+        return outputs.reshape(*outputs.shape[:2], *mean.shape) * scale + mean
 
-    def _check_outputs(self, outputs: Tensor, n_outputs: int) -> None:
+    def _check_outputs(self, outputs: Tensor, n_outputs: int, has_several: bool) -> None:
         if outputs.shape[1] != n_outputs:
             raise ValueError(
-                f"`module` must return one number for each row of X. Got {outputs.shape[1]} columns instead."
+                f"`module` must return one number for each target of a row of X, {n_outputs}. Got {outputs.shape[1]} "
+                "columns instead."
             )

@@ -116,14 +116,21 @@ def _two_columns(outputs: Tensor, output: str) -> Tensor:
     return torch.cat([other, outputs], dim=-1)
 
 
+def label_probabilities(outputs: Tensor, output: str) -> Tensor:
+    """Probabilities that labels hold and do not, (..., 2, n_labels): each is a binary net of one column."""
+    return probabilities(outputs.unsqueeze(-1), output).movedim(-1, -2)
+
+
 class CrossEntropy(nn.Module):
-    """-log p(y) of each row."""
+    """-log p(y) of each row, the mean over its labels."""
 
     def __init__(self, output: str) -> None:
         super().__init__()
         self.output = output
 
     def forward(self, outputs: Tensor, codes: Tensor) -> Tensor:
+        if codes.ndim > 1:
+            return self.forward(outputs.reshape(-1, 1), codes.reshape(-1)).reshape(codes.shape).mean(1)
         outputs = _two_columns(outputs.reshape(len(codes), -1), self.output)
         if self.output == "logits":
             return F.cross_entropy(outputs, codes, reduction="none")
@@ -133,10 +140,10 @@ class CrossEntropy(nn.Module):
 
 
 class SquaredError(nn.Module):
-    """Squared error of each row."""
+    """Squared error of each row, the mean over its targets."""
 
     def forward(self, outputs: Tensor, target: Tensor) -> Tensor:
-        return (outputs.reshape(len(target)) - target) ** 2
+        return ((outputs.reshape(target.shape) - target) ** 2).reshape(len(target), -1).mean(1)
 
 
 def check_declared(outputs: Tensor, output: str) -> None:
@@ -220,8 +227,10 @@ def class_weights(class_weight: Any, y: NDArray[Any]) -> NDArray[np.float64]:
 # Targets
 
 
-def mean_and_scale(y: NDArray[Any]) -> tuple[float, float]:
-    """Mean and standard deviation of the targets; 1 in place of a deviation of 0."""
+def mean_and_scale(y: NDArray[Any]) -> tuple[Any, Any]:
+    """Mean and standard deviation of each target; 1 in place of a deviation of 0."""
+    if y.ndim > 1:
+        return tuple(np.array([mean_and_scale(of_one) for of_one in y.T]).T)
     peak = float(np.abs(y).max()) or 1.0  # dividing by it first keeps squares of large targets finite
     return float(np.mean(y / peak)) * peak, float(np.std(y / peak)) * peak or 1.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,9 +31,9 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .._dropout import FrozenNet, InBlocks, Rows, differ, spread
+from .._dropout import FrozenNet, InBlocks, Rows, differ, rows_of_outputs, spread
 from .._utils.types import Embedding
-from .._utils.validation import as_array, check_one_output, check_one_target, name_or_callable
+from .._utils.validation import as_array, class_outputs, name_or_callable
 from ._ensembles import FORESTS, leaf_type, of_trees
 from ._nets import NetAdapter, adapter_of
 from ._registry import PredictDraws, WithPlaces, check_features, innermost, prediction_as_draw
@@ -69,7 +70,6 @@ def embed_by(estimator: Any, embedding: Embedding = "auto") -> Embed:
 
 def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     """Return a function that computes probabilities of rows and their embeddings, those of a net in one pass."""
-    check_one_target(estimator)
     represent = _represent(estimator)
     if not callable(_EMBEDDING.check("embedding", embedding)):
         return represent
@@ -139,7 +139,7 @@ def _represent(estimator: Any) -> Represent:
         )
     if type(estimator) is MLPClassifier:
         return partial(_hidden_and_last_layer, estimator)
-    return _ByMethods(estimator, lambda model, X: (check_one_output(model.predict_proba(X), model), _embed(model)(X)))
+    return _ByMethods(estimator, lambda model, X: (class_outputs(model.predict_proba(X), model), _embed(model)(X)))
 
 
 def _is_changed(estimator: Any) -> bool:
@@ -165,7 +165,7 @@ def _hidden_and_last_layer(estimator: MLPClassifier, X: Any) -> tuple[Any, NDArr
     vars(last).pop("feature_names_in_", None)
     last.coefs_, last.intercepts_ = estimator.coefs_[-1:], estimator.intercepts_[-1:]
     last.n_layers_, last.n_features_in_ = 2, hidden.shape[1]
-    return check_one_output(last.predict_proba(hidden), estimator), hidden
+    return class_outputs(last.predict_proba(hidden), estimator), hidden
 
 
 def _on_host(embeddings: Any) -> Any:
@@ -197,10 +197,19 @@ class TappedNet(InBlocks):
         self._adapter = adapter
         self._net = FrozenNet(adapter.module, adapter.forward)
         super().__init__(adapter.batch_size)
-        self._is_checked = False
+        self._is_checked = self._has_looked = False
 
     def __call__(self, X: Any) -> Any:
-        return as_array(self.joined(self._tapped, self._adapter.rows(X)))
+        rows = self._adapter.rows(X)
+        self._look(rows)
+        return as_array(self.joined(self._tapped, rows))
+
+    def _look(self, rows: Rows) -> None:
+        """Learn from the first row how many may be in a block."""
+        if not self._has_looked:
+            with torch.no_grad():
+                one = self._net.plain(rows.take(range(1)), 1)[0]
+            self.batch_size, self._has_looked = rows_of_outputs(self.batch_size, one, 1), True
 
     def _checked(self, rows: Rows, block: range) -> tuple[Tensor, Tensor]:
         """Outputs and embeddings of a block, whose rows do not depend on other rows."""
@@ -224,26 +233,25 @@ class TappedNet(InBlocks):
 class RepresentedNet(TappedNet):
     """A net's probabilities, and the input of the layer that makes them, in one pass."""
 
-    _has_looked = False
-
     def __call__(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         rows = self._adapter.rows(X)
         if not self._has_looked:
             with torch.no_grad():
                 self._adapter.learn(self._net, rows)
-            self._has_looked = True
-        widths: list[int] = []
-        joined = as_array(self.joined(partial(self._both, widths), rows))
-        return joined[:, : widths[0]], joined[:, widths[0] :]
+        self._look(rows)
+        shapes: list[torch.Size] = []
+        joined = as_array(self.joined(partial(self._both, shapes), rows))
+        width = math.prod(shapes[0])
+        return joined[:, :width].reshape(-1, *shapes[0]), joined[:, width:]
 
-    def _both(self, widths: list[int], rows: Rows, block: range) -> Tensor:
+    def _both(self, shapes: list[torch.Size], rows: Rows, block: range) -> Tensor:
         outputs, embeddings = self._checked(rows, block)
         probabilities = self._adapter.answer(outputs.unsqueeze(0))[0]
         if outputs.dtype in _HALF:  # whose rows miss the sum 1 by more than is allowed to float32
             probabilities = probabilities.float()
             probabilities = probabilities / probabilities.sum(1, keepdim=True)
-        widths.append(probabilities.shape[1])
-        return torch.cat([probabilities, embeddings.to(probabilities)], dim=1)
+        shapes.append(probabilities.shape[1:])
+        return torch.cat([probabilities.flatten(1), embeddings.to(probabilities)], dim=1)
 
 
 # Leaves of trees

@@ -30,6 +30,8 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -39,15 +41,16 @@ from .._utils.randomness import check_rng, seeded_clone
 from .._utils.validation import (
     N_JOBS,
     FewMembersError,
+    NoPosteriorError,
     as_array,
     check_cloneable,
     check_known_labels,
     check_n_draws,
-    check_one_output,
     check_sample_weight,
+    class_outputs,
     classes_of,
     committee_members,
-    several_outputs_error,
+    stacked_outputs,
 )
 from ._registry import PredictDraws, WithPlaces, check_features, has_source, innermost, sample_posterior, source
 from ._wrappers import Composed, FitParams, fit_with, labels_to_fit, part_to_fit, weight_keyword, without_searches
@@ -66,8 +69,6 @@ _MOST_COPIES = 20  # most rows that a member is fitted to for each labelled row,
 @source.register(RandomForestClassifier | RandomForestRegressor | ExtraTreesClassifier | ExtraTreesRegressor)
 def _forest(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
     check_is_fitted(estimator)
-    if getattr(estimator, "n_outputs_", 1) > 1:
-        raise several_outputs_error(estimator)
     trees = choose_members(estimator.estimators_, n_draws, rng)
     # Trees know the classes as 0, 1, ...: their columns already are those of the forest.
     if is_classifier(estimator):
@@ -98,7 +99,8 @@ def of_trees(forest: Any, trees: Sequence[Any], method: str, X: Any) -> NDArray[
     # Trees were fitted to float32 without feature names, and warn if they get any.
     X = X.astype(np.float32) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float32)
     with joblib.parallel_config("threading"):
-        return np.stack(joblib.Parallel(n_jobs=forest.n_jobs)(joblib.delayed(getattr(t, method))(X) for t in trees))
+        answers = joblib.Parallel(n_jobs=forest.n_jobs)(joblib.delayed(getattr(t, method))(X) for t in trees)
+    return np.stack([stacked_outputs(answer) if isinstance(answer, list) else answer for answer in answers])
 
 
 @source.register(BaggingClassifier | BaggingRegressor)
@@ -120,6 +122,31 @@ def _voting(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> Pr
     members, answer = _repeated_by_weight(estimator), _answer_of_members(estimator)
     chosen = choose_members(members, n_draws, rng)
     return lambda X: np.stack([answer(member, X) for member in chosen])
+
+
+@source.register(MultiOutputClassifier | MultiOutputRegressor | OneVsRestClassifier)
+def _of_outputs(
+    estimator: Any,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    *,
+    X_training: Any = None,
+    y_training: Any = None,
+    sample_weight: Any = None,
+) -> PredictDraws:
+    """Draws of the model of each output, side by side."""
+    check_is_fitted(estimator)
+    is_multiclass = isinstance(estimator, OneVsRestClassifier) and not estimator.multilabel_
+    if is_multiclass or not all(has_source(innermost(member)) for member in estimator.estimators_):
+        raise NoPosteriorError(estimator)
+    labels = [None] * len(estimator.estimators_) if y_training is None else np.asarray(y_training).T
+    functions = [
+        sample_posterior(member, n_draws, rng, X_training=X_training, y_training=of_one, sample_weight=sample_weight)
+        for member, of_one in zip(estimator.estimators_, labels, strict=True)
+    ]
+    if is_classifier(estimator):
+        return lambda X: stacked_outputs([as_array(draws(X)) for draws in functions])
+    return lambda X: np.stack([as_array(draws(X)) for draws in functions], axis=-1)
 
 
 def _answer_of_members(ensemble: Any) -> Callable[[Any, Any], Any]:
@@ -212,11 +239,13 @@ def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.G
     return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
 
 
-def member_probabilities(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """(n_points, n_classes) in the order of ``classes``; votes where there is no predict_proba."""
+def member_probabilities(member: Any, X: Any, classes: Any) -> NDArray[np.float64]:
+    """(n_points, n_classes, ...) in the order of ``classes``, a list if of several outputs; else votes."""
     if not hasattr(member, "predict_proba"):
         return _votes(member, X, classes)
-    probabilities = check_one_output(member.predict_proba(X), member)
+    probabilities = class_outputs(member.predict_proba(X), member)
+    if isinstance(classes, list):  # of which no member lacks any
+        return probabilities
     if not hasattr(member, "classes_") and probabilities.shape[1] == len(classes):
         return probabilities  # of sorted labels, as all members have seen all of them
     if np.array_equal(classes_of(member), classes):
@@ -226,8 +255,11 @@ def member_probabilities(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[
     return aligned
 
 
-def _votes(member: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    return (np.asarray(member.predict(X))[:, np.newaxis] == classes).astype(np.float64)
+def _votes(member: Any, X: Any, classes: Any) -> NDArray[np.float64]:
+    votes = np.asarray(member.predict(X))[:, np.newaxis]
+    if isinstance(classes, list):
+        return stacked_outputs([votes[..., i] == known for i, known in enumerate(classes)]).astype(np.float64)
+    return (votes == classes).astype(np.float64)
 
 
 # The bootstrap
@@ -253,8 +285,9 @@ def bootstrap(
         vote.
     X : array-like of shape (n_labelled, ...)
         Training data.
-    y : array-like of shape (n_labelled,) or (n_labelled, 1)
-        Labels. Classes are resampled one by one, so that every member knows all of them; BALD is smaller for this.
+    y : array-like of shape (n_labelled,) or (n_labelled, n_outputs)
+        Labels. Classes are resampled one by one, so that every member knows all of them; BALD is smaller for this. Rows
+        of several labels are resampled as they are, and a class that a resample lacks comes back by one of its rows.
     n_draws : int or None
         Number of members; None is 20.
     rng : numpy.random.Generator
@@ -295,12 +328,12 @@ def bootstrap(
     if len(y) != containers.count_rows(X) or not len(y):
         raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
     weight = check_sample_weight(sample_weight, len(y))
-    classes = np.asarray(getattr(estimator, "classes_", np.unique(y))) if is_classifier(estimator) else None
-    if classes is not None:
-        check_known_labels(y, classes, "y")
+    classes, has_several = _classes_of_labels(estimator, y), y[:1].size > 1
     most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
-    rows_of = _rows_by_label(np.zeros(len(y)) if classes is None else y)
+    rows_of = _rows_by_label(np.zeros(len(y)) if classes is None or has_several else y)
     resamples = [_resample(rows_of, len(y), weight, most, rng) for _ in range(n_draws)]
+    if classes is not None and has_several:
+        _bring_back_classes([counts for counts, _ in resamples], y, rng)
     clones = [seeded_clone(estimator, rng) for _ in range(n_draws)]
     members = Parallel(n_jobs=n_jobs)(  # scikit-learn's, which takes its configuration along
         delayed(_fitted)(member, X, y, *resample, fit_params or {})
@@ -311,11 +344,33 @@ def bootstrap(
     return partial(_probabilities, members, classes)
 
 
+def _classes_of_labels(estimator: Any, y: NDArray[Any]) -> Any:
+    """Classes of the labels, a list of several outputs; None for a regressor."""
+    if not is_classifier(estimator):
+        return None
+    if y[:1].size > 1:
+        return [np.unique(of_output) for of_output in y.T] if y.ndim == 2 else []
+    classes = np.asarray(getattr(estimator, "classes_", np.unique(y)))
+    check_known_labels(y, classes, "y")
+    return classes
+
+
+def _bring_back_classes(resamples: list[Indices], y: NDArray[Any], rng: np.random.Generator) -> None:
+    """Add a random row of each class of each output that a resample, given by counts of rows, has no row of."""
+    rows_of_each = [rows for of_output in y.T for rows in _rows_by_label(of_output)] if y.ndim == 2 else []
+    for counts in resamples:
+        for rows in rows_of_each:
+            if not counts[rows].any():
+                counts[rng.choice(rows)] += 1
+
+
 def _predictions(members: list[Any], X: Any) -> Floats:
-    return np.stack([np.asarray(member.predict(X)).reshape(containers.count_rows(X)) for member in members])
+    n_rows = containers.count_rows(X)
+    of_members = [np.asarray(member.predict(X)) for member in members]
+    return np.stack([values.reshape(n_rows) if values.size == n_rows else values for values in of_members])
 
 
-def _probabilities(members: list[Any], classes: NDArray[Any], X: Any) -> Floats:
+def _probabilities(members: list[Any], classes: Any, X: Any) -> Floats:
     return np.stack([member_probabilities(member, X, classes) for member in members])
 
 

@@ -128,7 +128,7 @@ def _laplace_posterior(part: Any) -> _Posterior:
 def _regression_posterior(estimator: Any) -> _Posterior:
     check_is_fitted(estimator, "X_train_")  # the regressor's tags say that it needs no fit: it predicts from the prior
     if estimator.y_train_.ndim > 1 and estimator.y_train_.shape[1] > 1:
-        raise several_outputs_error(estimator)
+        raise several_outputs_error(estimator, "its draws", "MultiOutputRegressor fits one to each target.")
     # The factor is bound now: the draws stay what they are if the estimator is refitted.
     gain = partial(_gain, estimator.L_, 1.0, np.sqrt(_label_noise(estimator))[:, np.newaxis])
     return _Posterior(_without_noise(estimator.kernel_), estimator.X_train_, np.ravel(estimator.alpha_), gain)

@@ -5,6 +5,7 @@ A module is called with a tensor of rows, a skorch net with batches of its own, 
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -99,25 +100,29 @@ class TorchModule(NetAdapter):
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self._like = first_floats(module)
-        self._returns = ""
+        self._returns, self._axis = "", 1
 
     def rows(self, X: Any) -> Rows:
         return TensorRows(as_tensor(X, self._like))
 
     def learn(self, net: FrozenNet, rows: Rows) -> None:
-        outputs, masks = net.plain(rows.take(range(1)), 1)
+        outputs, masks = net.plain(rows.take(range(1)), 1, range(sys.maxsize))
         _check_class_outputs(outputs.unsqueeze(0))
-        self._returns = _what_is_returned(net, outputs, masks)
+        self._returns, axis = _what_is_returned(outputs, masks, getattr(self.module, "class_axis", None))
+        self._axis = 1 if self._returns == "sigmoids" else class_axis_of(self.module, outputs, axis)
 
     def answer(self, outputs: Tensor) -> Tensor:
         _check_class_outputs(outputs)
+        if self._returns == "sigmoids":
+            return torch.stack([1 - outputs, outputs], 2)
+        outputs = outputs.movedim(self._axis + 1, 2)
         if self._returns == "logits":
-            return outputs.softmax(-1)
+            return outputs.softmax(2)
         return outputs.exp() if self._returns == "log_probabilities" else outputs
 
 
 def _check_class_outputs(outputs: Tensor) -> None:
-    if outputs.ndim != 3 or outputs.shape[-1] < 2:
+    if outputs.ndim < 3 or outputs[0, 0].numel() < 2:
         raise ValueError(
             "`estimator` is a torch module and must return one column for each class. Got outputs of shape "
             f"{tuple(outputs.shape[1:])} for a batch. Wrap a binary or a regression net in skorch's "
@@ -125,27 +130,46 @@ def _check_class_outputs(outputs: Tensor) -> None:
         )
 
 
-def _what_is_returned(net: FrozenNet, outputs: Tensor, masks: Pass) -> str:
-    """Whether a module returns probabilities, log-probabilities or logits, from what it returned for a real row.
+def _what_is_returned(outputs: Tensor, masks: Pass, class_axis: int | None) -> tuple[str, int | None]:
+    """Whether a module returns probabilities, log-probabilities, logits or sigmoids of labels, by those of a real row.
 
-    The function that made the outputs says it. Where none did that is known, row sums of 1 do; the rest are logits.
+    And the axis of classes, if that can be told. The function that made the outputs says what they are. Where none did
+    that is known, sums of 1 do; the rest are logits.
     """
-    if outputs.device.type == "meta":  # holds no values
-        return "logits" if masks.last_normalised is None else masks.last_normalised[0]
     made, values = masks.last_normalised or ("", outputs)
+    by_layer = masks.axis_of_units(outputs)
+    if outputs.device.type == "meta":  # holds no values
+        return made or "logits", by_layer
     outputs, values = outputs.cpu(), values.cpu()
     is_tail = bool(made) and values.shape == outputs.shape and torch.equal(values.to(outputs.dtype), outputs)
     tolerance = sum_tolerance(values if is_tail else outputs)
+    axes = range(1, outputs.ndim) if class_axis is None else [class_axis % outputs.ndim]
     for name, p in (("probabilities", outputs), ("log_probabilities", outputs.exp())):
-        if bool((p >= 0).all()) and bool(((p.double().sum(-1) - 1).abs() <= tolerance).all()):
-            return name
-    if is_tail and made == "sigmoids":
+        found = [axis for axis in axes if _sums_to_one(p, axis, tolerance)]
+        if found:
+            return name, found[0] if len(found) == 1 else by_layer
+    return ("sigmoids" if is_tail and made == "sigmoids" else "logits"), by_layer
+
+
+def _sums_to_one(p: Tensor, axis: int, tolerance: float) -> bool:
+    return bool((p >= 0).all()) and bool(((p.double().sum(axis) - 1).abs() <= tolerance).all())
+
+
+def class_axis_of(net: Any, outputs: Tensor, found: int | None) -> int:
+    """The axis of classes of a net's outputs (n_rows, ...): what it says by an attribute, else what was found."""
+    n_axes = outputs.ndim
+    axis: Any = getattr(net, "class_axis", found)
+    if axis is None and n_axes != 3:
+        axis = 1  # as torch's losses have it
+    if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)} or outputs.shape[axis] < 2:
         raise NetError(
-            f"`estimator` must return logits, probabilities or log-probabilities of classes of which one is right, and "
-            f"this {net.name} returns sigmoids, which do not sum to 1: {outputs[0].tolist()[:5]}. Leave the sigmoid "
-            "out, or score a net for each label, if they hold one by one."
+            "`estimator` must say by an attribute `class_axis` on which axis of its outputs two classes or more are, "
+            f"where it cannot be told. Got {axis} from this {type(net).__name__}, whose outputs have shape "
+            f"{tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses have "
+            "it, and -1 for (n_rows, n_tokens, n_classes). Outputs that are labels each leave a module by a sigmoid, "
+            "or a skorch net by BCEWithLogitsLoss."
         )
-    return "logits"
+    return int(axis) % n_axes
 
 
 def first_floats(module: nn.Module) -> Tensor:
@@ -193,6 +217,7 @@ class SkorchNet(NetAdapter):
             raise _other_prediction_error(f"{type(net).__name__} has a `{changed[0]}` of its own", changed[0])
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
+        self._axis: int | None = None  # of classes, where there are several outputs
         self._takes_all = False  # whether the nonlinearity was given outputs of several parts, as skorch does
 
     def rows(self, X: Any) -> Rows:
@@ -218,7 +243,12 @@ class SkorchNet(NetAdapter):
 
     def learn(self, net: FrozenNet, rows: Any) -> None:
         """Check that the outputs used for draws agree with the net's own prediction."""
-        ours = self.answer(net.plain(rows.take(range(1)), 1)[0].unsqueeze(0))[0]
+        outputs = net.plain(rows.take(range(1)), 1)[0].unsqueeze(0)
+        ours = self._predictions(outputs)[0]
+        if ours.ndim > 2 and not self._is_regressor:
+            self._axis = self._class_axis(ours)
+            if self._is_softmax_of_loss:
+                return  # skorch's own is along the last axis
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
         with plain_pass(1):
@@ -229,13 +259,34 @@ class SkorchNet(NetAdapter):
             found = f"{self._method} of this {type(self._net).__name__} gives {theirs_first} for the first row, they"
             raise _other_prediction_error(f"{found} give {ours_first}", self._method)
 
+    def _class_axis(self, predictions: Tensor) -> int:
+        """The axis of classes: that of torch's losses, or the one along which predictions of a row sum to 1."""
+        tolerance = sum_tolerance(predictions)
+        axes = [i for i in range(1, predictions.ndim) if _sums_to_one(predictions.cpu(), i, tolerance)]
+        is_of_loss = isinstance(getattr(self._net, "criterion_", None), nn.CrossEntropyLoss | nn.NLLLoss)
+        found = 1 if is_of_loss else axes[0] if len(axes) == 1 else None
+        return class_axis_of(self._net if hasattr(self._net, "class_axis") else self.module, predictions, found)
+
     def answer(self, outputs: Tensor) -> Tensor:
+        predictions = self._predictions(outputs)
+        return predictions if self._axis is None else predictions.movedim(self._axis + 1, 2)
+
+    def _predictions(self, outputs: Tensor) -> Tensor:
+        """What the net predicts of its module's outputs (n_draws, n_rows, ...)."""
         if self._takes_all:
             return _without_last_axis(outputs) if self._is_regressor else outputs
         outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
+        if outputs.ndim > 3 and self._is_softmax_of_loss:
+            return outputs.softmax(2)
         # One draw at a time: the function may take its first axis for the rows.
         predictions = torch.stack([self._nonlinearity(draw) for draw in outputs])
         return _without_last_axis(predictions) if self._is_regressor else predictions
+
+    @property
+    def _is_softmax_of_loss(self) -> bool:
+        """Whether skorch takes the softmax along the last axis: CrossEntropyLoss has the classes on the second."""
+        net = self._net
+        return net.predict_nonlinearity == "auto" and isinstance(net.criterion_, nn.CrossEntropyLoss)
 
 
 def _other_prediction_error(found: str, method: str) -> NetError:
@@ -247,14 +298,8 @@ def _other_prediction_error(found: str, method: str) -> NetError:
 
 
 def _without_last_axis(predictions: Tensor) -> Tensor:
-    """Reduce a regressor's predictions (n_draws, n_rows, 1) to (n_draws, n_rows)."""
-    if predictions.ndim == 2:
-        return predictions
-    if predictions.ndim == 3 and predictions.shape[-1] == 1:
-        return predictions[..., 0]
-    raise ValueError(
-        f"`estimator` must predict one target. Its draws have shape {tuple(predictions.shape)}: several outputs."
-    )
+    """Reduce a regressor's predictions (n_draws, n_rows, 1) to (n_draws, n_rows), and leave several targets."""
+    return predictions[..., 0] if predictions.ndim == 3 and predictions.shape[-1] == 1 else predictions
 
 
 class _PlainRows(TensorRows):

@@ -24,12 +24,16 @@ from .._utils.validation import (
     check_draws_of,
     check_is_model,
     check_n_draws,
-    check_one_output,
     check_same_functions,
+    class_outputs,
     classes_of,
+    has_outputs,
+    kind_of_draws,
     probabilities_of,
     real_array,
+    several_outputs_error,
     shown,
+    task,
     warn,
 )
 from ..scores import entropy
@@ -130,18 +134,25 @@ def with_places(predict: Any, X: Any) -> tuple[Any, Any]:
     return draws if predict.after is None else predict.after(draws), places
 
 
+def kind_from(predict_draws: Any, estimator: Any, draws: Any) -> str:
+    """What draws are of: what ``predict_draws`` says by an attribute ``kind``, else the task of the estimator."""
+    of_task = {"classifier": "classes", "regressor": "numbers"}.get(task(estimator) or "")
+    return kind_of_draws(draws, getattr(predict_draws, "kind", None) or of_task)
+
+
 def prediction_as_draw(estimator: Any) -> PredictDraws:
     """The predictive distribution of a classifier as a single draw, for scores that need no more."""
-    return lambda X: check_one_output(estimator.predict_proba(X), estimator)[np.newaxis]
+    return lambda X: class_outputs(estimator.predict_proba(X), estimator)[np.newaxis]
 
 
 def class_probabilities(estimator: Any, X: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """What a classifier says of rows, (n_rows, n_classes), and the labels that the columns stand for."""
-    classes = classes_of(estimator)
     draws = prediction_as_draw(estimator)(X)
+    if has_outputs(draws, "classes"):
+        raise several_outputs_error(estimator, "losses of this package", "Give a function with one number a row.")
     with probabilities_of(estimator):
         entropy(draws)  # a score refuses what is no probability
-    return draws[0].astype(np.float64), classes
+    return draws[0].astype(np.float64), classes_of(estimator)
 
 
 def sample_posterior(
@@ -175,8 +186,10 @@ def sample_posterior(
     -------
     predict_draws : callable
         ``predict_draws(X)`` is an array or tensor (n_draws, n_points, n_classes) of probabilities with columns in the
-        order of ``classes_``, or (n_draws, n_points) of predicted values for a regressor; the same functions at every
-        call. Our nets' rows are equal to the bit, on the CPU, however X is cut into chunks.
+        order of ``classes_``, or (n_draws, n_points) of predicted values for a regressor; with axes of several outputs
+        behind these. They are the same functions at every call. Our nets' rows are equal to the bit, on the CPU,
+        however X is cut into chunks. Draws of your own may have an attribute ``kind``, "classes" or "numbers", where
+        the estimator is neither classifier nor regressor, and a function ``mask(X)``: which outputs of rows count.
 
     Raises
     ------
@@ -184,7 +197,7 @@ def sample_posterior(
         A TypeError: the estimator has no posterior draws. `bootstrap` makes draws for any estimator.
     ValueError
         If ``n_draws`` is more than an ensemble has members; if training data are needed and not given; if a net has no
-        dropout, or the estimator has several outputs.
+        dropout.
 
     See Also
     --------
@@ -279,13 +292,14 @@ def check_posterior(
     X = containers.prepare_pool(X)
     predict_draws = sample_posterior(estimator, n_draws, np.random.default_rng(0), **training)
     draws = predict_draws(X)
-    classes = getattr(estimator, "classes_", None)
-    check_draws_of(draws, containers.count_rows(X), None if classes is None else len(classes), n_draws)
-    draws = real_array("draws", draws, objects=False)
-    if draws.ndim == 3:
+    check_draws_of(draws, containers.count_rows(X), n_draws=n_draws)
+    draws, kind = real_array("draws", draws, objects=False), kind_from(predict_draws, estimator, draws)
+    if kind == "classes":
         entropy(draws)  # a score refuses what is no probability
-    check_same_functions(draws, as_array(predict_draws(X)), "a second call")
+    if hasattr(estimator, "classes_") and not has_outputs(draws, kind):
+        check_draws_of(draws, containers.count_rows(X), len(estimator.classes_))
+    check_same_functions(draws, as_array(predict_draws(X)), "a second call", kind)
     one_by_one = [as_array(predict_draws(row)) for row in containers.iter_chunks(X, None, 1)]
-    check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one")
+    check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one", kind)
     if len(draws) < 2 or np.ptp(as_array(draws).astype(np.float64), axis=0).max() == 0:
         raise ValueError("`predict_draws` must return two draws or more that differ somewhere. These are all alike.")

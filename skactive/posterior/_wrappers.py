@@ -27,6 +27,7 @@ from sklearn.base import MetaEstimatorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -74,6 +75,11 @@ class Composed:
     @property
     def batch_size(self) -> int | None:
         return getattr(self.function, "batch_size", None)
+
+    @property
+    def mask(self) -> Function | None:
+        of_rows = getattr(self.function, "mask", None)
+        return of_rows if of_rows is None or self.before is None else Composed(of_rows, before=self.before)
 
     def with_batch_size(self, n_rows: int) -> Composed:
         return replace(self, function=in_batches(self.function, n_rows))
@@ -183,11 +189,13 @@ def _is_skipped(step: Any) -> bool:
 
 def _target_model(regressor: Any, transformer: Any) -> Unwrapped:
     def as_fitted(y: Any) -> NDArray[Any]:
-        return transformer.transform(np.asarray(y).reshape(-1, 1)).ravel()
+        y = np.asarray(y)
+        return transformer.transform(y.reshape(len(y), -1)).reshape(y.shape)
 
     def in_units_of_y(draws: Any) -> Any:
         draws = as_array(draws)
-        return transformer.inverse_transform(draws.reshape(-1, 1)).reshape(draws.shape)
+        n_targets = draws.shape[2] if draws.ndim > 2 else 1
+        return transformer.inverse_transform(draws.reshape(-1, n_targets)).reshape(draws.shape)
 
     return Unwrapped(regressor, labels=as_fitted, answers=in_units_of_y)
 
@@ -202,7 +210,7 @@ def _answers_by_one_model(estimator: Any) -> bool:
 def _of_same_classes(wrapper: Any, model: Any) -> Unwrapped | None:
     """The model in a wrapper that may select features; None if labels or columns would have to be translated."""
     theirs, ours = getattr(wrapper, "classes_", None), getattr(model, "classes_", None)
-    if theirs is not None and ours is not None and not np.array_equal(theirs, ours):
+    if theirs is not None and ours is not None and theirs is not ours and not np.array_equal(theirs, ours):
         return None
     return Unwrapped(model, wrapper.transform if hasattr(wrapper, "get_support") else None)
 
@@ -215,12 +223,15 @@ def without_searches(estimator: Any) -> Any:
 
 
 def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
-    """One label for each row, in the shape that the estimator, fitted or not, is to be fitted with.
+    """Labels of each row, in the shape that the estimator, fitted or not, is to be fitted with.
 
     A net that returns (n, 1) needs labels (n, 1), or its loss compares each output with every label. Classifiers, and
-    what inherits its ``fit`` from scikit-learn or this package, get a single axis.
+    what inherits its ``fit`` from scikit-learn or this package, get a single axis. Several labels a row stay as they
+    are.
     """
     y = plain_labels(y, "y_training")
+    if y[:1].size > 1:
+        return y
     flat = one_axis(y)
     return y if _may_want_a_column(estimator) else flat
 
@@ -266,6 +277,8 @@ def weight_keyword(estimator: Any) -> str | None:
     routing = _routing(estimator)
     if routing is not None:
         return "sample_weight" if routing.consumes("fit", ["sample_weight"]) else None
+    if isinstance(estimator, MultiOutputClassifier | MultiOutputRegressor):  # which have it for models that have none
+        return weight_keyword(estimator.estimator)
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"
     part = part_to_fit(estimator)

@@ -31,8 +31,6 @@ from .._utils.validation import (
     check_classifier,
     check_draws_of,
     check_joint_draws,
-    check_one_output,
-    check_one_target,
     check_same_functions,
     failure_explained,
     look_up,
@@ -40,6 +38,7 @@ from .._utils.validation import (
     numbers_in_place,
     probabilities_of,
     real_array,
+    several_outputs_error,
     task,
     warn,
 )
@@ -54,7 +53,15 @@ from ..posterior._embeddings import (
     represent_by,
 )
 from ..posterior._ensembles import FORESTS
-from ..posterior._registry import PredictDraws, WithPlaces, has_source, innermost, prediction_as_draw, with_places
+from ..posterior._registry import (
+    PredictDraws,
+    WithPlaces,
+    has_source,
+    innermost,
+    kind_from,
+    prediction_as_draw,
+    with_places,
+)
 from ..posterior._wrappers import Composed, bytes_on_the_way, fit_with, in_batches, labels_to_fit
 from ..samplers import SAMPLERS
 from ..samplers._distances import Factor, Leaves, PointSet, Residuals, Vectors
@@ -79,7 +86,8 @@ class PoolDraws:
     predict : callable
         ``predict(X) -> draws`` of shape (n_draws, n_rows, ...): the same functions at every call.
     shape : tuple of int
-        Of the draws of a single row: (n_draws, 1, n_classes) for classifiers, (n_draws, 1) for regressors.
+        Of the draws of a single row: (n_draws, 1, n_classes) for classifiers, (n_draws, 1) for regressors, with axes of
+        several outputs behind.
     model : object
         The fitted estimator that is drawn from: the learner's, or a surrogate.
     batch_size : int or None
@@ -88,6 +96,8 @@ class PoolDraws:
         Whether ``predict`` itself sees to it that the draws of a row do not depend on the rows beside it.
     n_beside : int
         How many float64 a row takes on the way beside its draws: between the steps of a Pipeline, say.
+    kind : {"classes", "numbers"}
+        What the draws are of. Further axes of ``shape`` are outputs.
     """
 
     predict: PredictDraws
@@ -96,6 +106,7 @@ class PoolDraws:
     batch_size: int | None
     checks_rows: bool
     n_beside: int = 0
+    kind: str = "classes"
 
     @property
     def n_draws(self) -> int:
@@ -117,7 +128,8 @@ class PoolDraws:
         if tuple(draws.shape) != shape:
             raise ValueError(
                 "`predict_draws` must return as many draws, and classes, for all rows. Got shape "
-                f"{tuple(draws.shape)} for a chunk, and by the first row it should be {shape}."
+                f"{tuple(draws.shape)} for a chunk, and by the first row it should be {shape}. Pad rows to one length, "
+                "and say by `mask` which outputs count."
             )
         return draws, places
 
@@ -153,7 +165,6 @@ def draws_of(
         ``posterior`` ask for draws.
     """
     model, training, found = model_of(learner), pool.training, None
-    check_one_target(model)
     if posterior != "auto" and training["X_training"] is None:
         raise ValueError(
             "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
@@ -173,12 +184,12 @@ def draws_of(
         first, pair = pool.first_rows()
         draws = predict(first)
         check_draws_of(draws, 1)
-        real_array("draws", draws, objects=False)
+        kind = kind_from(predict, model, real_array("draws", draws, objects=False))
         if not (is_refitted or type(model) in FORESTS or checks_rows):  # these can be nothing but functions
             again = predict(pair)
             check_draws_of(again, containers.count_rows(pair), n_draws=draws.shape[0])
             what = "the first candidate, drawn again behind another,"
-            check_same_functions(draws, again[:, -1:], what, within_spread=True)
+            check_same_functions(draws, again[:, -1:], what, kind, within_spread=True)
         n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
     if n_draws not in (None, draws.shape[0]) and not one_draw:  # a mean is best over all that there are
         raise ValueError(
@@ -186,7 +197,7 @@ def draws_of(
             f"{type(model).__name__} drew {draws.shape[0]}. Leave `n_draws` at None, which takes what it gives."
         )
     batch_size = getattr(predict, "batch_size", None)
-    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, n_beside)
+    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, n_beside, kind)
 
 
 def has_own_predictions(model: Any) -> bool:
@@ -492,17 +503,18 @@ def _arrays_by(model: Any, draws: PoolDraws | None, space: Any, batch_size: int 
     if has_probabilities:
         check_classifier(model, 'space="gradients"')
     if leaves is not None and has_probabilities:
-        return Arrays(lambda X, *_: (check_one_output(model.predict_proba(X), model), leaves(X)), False)
+        return Arrays(lambda X, *_: as_of_gradients(model, prediction_as_draw(model)(X)[0], leaves(X)), False)
     if leaves is not None:
         is_of_numbers = task(model) == "regressor" and has_source(innermost(model))
         is_own = is_of_numbers and draws is not None and draws.model is innermost(model)
         return Arrays(lambda X, _, found: (found if is_own and found is not None else leaves(X),), is_of_numbers)
     if draws is not None and isinstance(draws.predict, WithPlaces):
-        first = 0 if has_probabilities else 1
-        return Arrays(lambda X, p, embeddings: with_a_layer(p[0], embeddings)[first:], True, draws.batch_size)
+        if has_probabilities:
+            return Arrays(lambda X, p, h: as_of_gradients(model, p[0], h), True, draws.batch_size)
+        return Arrays(lambda X, p, h: (check_ran_a_layer(h),), True, draws.batch_size)
     if has_probabilities:
         both = in_batches(represent_by(model), batch_size)
-        return Arrays(lambda X, *_: with_a_layer(*both(X)), False, getattr(both, "batch_size", None))
+        return Arrays(lambda X, *_: as_of_gradients(model, *both(X)), False, getattr(both, "batch_size", None))
     if draws is not None and draws.n_draws > 1 and not has_embeddings(model):
         return Arrays(lambda X, drawn, _: (_in_a_line(drawn),), True, draws.batch_size)
     embed = in_batches(embed_by(model), batch_size)
@@ -510,7 +522,11 @@ def _arrays_by(model: Any, draws: PoolDraws | None, space: Any, batch_size: int 
     return Arrays(lambda X, *_: (check_ran_a_layer(embed(X)),), is_linear, getattr(embed, "batch_size", None))
 
 
-def with_a_layer(probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
+def as_of_gradients(model: Any, probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
+    """The two parts of gradients by the weights of the last layer, or by leaves."""
+    if probabilities.ndim > 2:
+        remedy = "StochasticBatchQuery scores all of them, and its `reduce` makes one score a row of these."
+        raise several_outputs_error(model, 'BADGE and space="gradients"', remedy)
     return probabilities, check_ran_a_layer(embeddings)
 
 

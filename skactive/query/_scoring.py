@@ -23,17 +23,21 @@ from .._utils.randomness import check_random_state, spawn
 from .._utils.validation import (
     ParameterError,
     Rule,
+    Rules,
     check_n_instances,
     check_parameters,
     failure_explained,
     float64_array,
+    has_outputs,
     look_up,
+    name_or_callable,
     task,
     whole_fit,
 )
 from ..posterior._registry import has_source, innermost
 from ..posterior._wrappers import Composed, InEqualBlocks, linear_part
 from ..scores import SCORES
+from ..scores._outputs import reduce_outputs, score_outputs
 from ._base import RULES
 from ._draws import Places, PoolDraws, draws_of, explained, has_own_predictions
 from ._pool import Pool, check_fits, check_last_fit, model_of, pool_for
@@ -42,11 +46,17 @@ Values = NDArray[np.float64]
 Score = Callable[..., Any]
 ReadyScore = Callable[[Any, Any], Any]  # `score(draws, chunk)`: all else that it asks for is found by then
 Group = tuple[PoolDraws | None, Mapping[str, ReadyScore]]  # scores, and the draws that serve them all
+Reduced = tuple[types.Reduce, Callable[[Any], Any] | None]  # what `reduce` and `mask` say of several outputs
+Outputs = tuple[str, types.Reduce, Callable[[Any], Any] | None]  # and what draws are of
 Source = Callable[[str], Callable[[Any], Any]]  # finds what the score of a name asks for: a function of a chunk of rows
 
 # of the pool, if none are given: of 2,500 images of digits, scores by these are within 5 % of those by all rows
 _MOST_TARGETS = 1000
 
+RULES_OF_OUTPUTS: Rules = {
+    "reduce": name_or_callable(["max", "mean", "sum"]),
+    "mask": Rule(callable, "a function of rows that returns an array (n_rows, ...) of booleans").or_none(),
+}
 IS_TARGET = Rule(lambda value: value is None or containers.holds_rows(value), "None or rows like those of the pool")
 
 
@@ -123,7 +133,7 @@ def _one_a_row(scores: Any, n_points: int) -> Values:
 
 
 def groups_for(
-    scores: Mapping[str, Any], pool: Pool, learner: Any, rng: np.random.Generator, X_target: Any, **options: Any
+    scores: Mapping[str, Any], pool: Pool, learner: Any, rng: Any, X_target: Any, reduced: Reduced, **options: Any
 ) -> list[Group]:
     """Scores that are ready, by what they are made of: draws or, unless draws are asked for, the law behind them."""
     model = model_of(learner)
@@ -138,7 +148,8 @@ def groups_for(
     for name in [name for name, form in forms.items() if form is None]:
         check_task(model, name, scores[name])
     others = {name: score for name, score in scores.items() if forms.get(name) is None}
-    ready = ready_scores(others, learner, sources_of(learner, draws, targets))
+    how = None if draws is None else (draws.kind, reduced[0], reduced[1] or getattr(draws.predict, "mask", None))
+    ready = ready_scores(others, learner, sources_of(learner, draws, targets), how)
     by_law: list[Group] = [(form, {name: lambda found, chunk: found[0]}) for name, form in forms.items() if form]
     return [*by_law, (draws, ready)] if ready else by_law
 
@@ -177,24 +188,38 @@ def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
         )
 
 
-def ready_scores(scores: Mapping[str, Score], learner: Any, sources: Mapping[str, Source]) -> dict[str, ReadyScore]:
+def ready_scores(
+    scores: Mapping[str, Score], learner: Any, sources: Mapping[str, Source], outputs: Outputs | None = None
+) -> dict[str, ReadyScore]:
     """Scores with what they ask for by name."""
-    return {name: _ready(name, score, learner, sources) for name, score in scores.items()}
+    return {name: _ready(name, score, learner, sources, outputs) for name, score in scores.items()}
 
 
-def _ready(name: str, score: Score, learner: Any, sources: Mapping[str, Source]) -> ReadyScore:
+def _ready(name: str, score: Score, learner: Any, sources: Mapping[str, Source], outputs: Outputs | None) -> ReadyScore:
     if is_of_learner(score):
         return functools.partial(_of_learner, score, learner)
     found = {keyword: sources[keyword](name) for keyword in _keywords_asked(score) & sources.keys()}
-    return functools.partial(_of_draws, score, found)
+    return functools.partial(_of_draws, score, found, outputs)
 
 
-def _of_draws(score: Score, sources: Mapping[str, Callable[[Any], Any]], draws: Any, chunk: Any) -> Any:
-    """A score of the user's may write into what it gets, which others get as well: it gets a copy of its own."""
+def _of_draws(
+    score: Score, sources: Mapping[str, Callable[[Any], Any]], outputs: Outputs | None, draws: Any, chunk: Any
+) -> Any:
     given = {keyword: source(chunk) for keyword, source in sources.items()}
     if not any(score is known for known in SCORES.values()):
-        draws, given = _own(draws), {keyword: _own(value) for keyword, value in given.items()}
-    return score(draws, **given)
+        score = functools.partial(_of_user, score)
+    kind, reduce, mask_of = outputs or ("classes", "mean", None)
+    if outputs is None or (mask_of is None and not has_outputs(draws, kind)):
+        return score(draws, **given)
+    mask = None if mask_of is None else mask_of(chunk)
+    score = functools.partial(score, kind=kind) if score in SCORES.values() else score
+    return reduce_outputs(score_outputs(score, draws, kind, given, mask), reduce, mask)
+
+
+def _of_user(score: Score, draws: Any, **given: Any) -> Values:
+    """A score of the user's may write into what it gets, which others get as well: it gets a copy of its own."""
+    found = score(_own(draws), **{keyword: _own(value) for keyword, value in given.items()})
+    return _one_a_row(found, draws.shape[1])
 
 
 def _own(values: Any) -> Any:
@@ -320,6 +345,8 @@ def score_pool(
     n_draws: int | None = None,
     posterior: types.Posterior = "auto",
     X_target: Any = None,
+    reduce: types.Reduce = "mean",
+    mask: Callable[[Any], ArrayLike] | None = None,
     X_training: Any = None,
     y_training: Any = None,
     candidates: ArrayLike | None = None,
@@ -340,7 +367,7 @@ def score_pool(
         Any container that `StochasticBatchQuery.select` takes.
     scores : str, callable, list of these, or dict of name to either, default=("bald", "entropy")
         Names in `skactive.scores.SCORES`, or functions of draws or of (learner, X), as `StochasticBatchQuery` takes.
-    n_draws, posterior, X_target, chunk_size, predict_batch_size, n_jobs, random_state, verbose
+    n_draws, posterior, X_target, reduce, mask, chunk_size, predict_batch_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
     candidates, X_training, y_training, sample_weight, fit_params : optional
         As in `StochasticBatchQuery.select`. Rows that are no candidates get NaN.
@@ -361,7 +388,7 @@ def score_pool(
     >>> {name: column.shape for name, column in columns.items()}
     {'bald': (150,), 'entropy': (150,)}
     """
-    check_parameters(RULES | {"X_target": IS_TARGET}, locals())
+    check_parameters(RULES | RULES_OF_OUTPUTS | {"X_target": IS_TARGET}, locals())
     named = named_scores(scores)
     given = {"X_training": X_training, "y_training": y_training, "candidates": candidates}
     model, pool = pool_for(estimator, X_pool, **given, sample_weight=sample_weight, fit_params=fit_params)
@@ -371,7 +398,7 @@ def score_pool(
     check_fits(model, pool)
     rng = spawn(check_random_state(random_state), 2)[0]
     options: dict[str, Any] = {"n_draws": n_draws, "posterior": posterior}
-    options |= {"predict_batch_size": predict_batch_size, "n_jobs": n_jobs}
+    options |= {"predict_batch_size": predict_batch_size, "n_jobs": n_jobs, "reduced": (reduce, mask)}
     with whole_fit(model, lambda: pool.first_rows()[0], pool.y_training):
         by_draws = n_draws is not None or posterior != "auto" or not has_own_predictions(model)
         groups = [named] if by_draws else _by_source(named)

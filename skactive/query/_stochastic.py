@@ -7,6 +7,7 @@ queries of this kind have in common, and `StochasticBatchQuery` that for classif
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
-from .._utils.types import Auto, Posterior, Sampler, Score, Space
+from .._utils.types import Auto, Posterior, Reduce, Sampler, Score, Space
 from .._utils.validation import (
     BETA,
     ParameterError,
@@ -36,7 +37,14 @@ from ._base import Batch, BatchQuery, Streams
 from ._draws import SPACE_RULES, options_of, places_for, points_alone
 from ._limits import Limits
 from ._pool import Pool, model_of, pool_for
-from ._scoring import IS_TARGET, check_is_of_predictions, groups_for, name_of, score_groups
+from ._scoring import (
+    IS_TARGET,
+    RULES_OF_OUTPUTS,
+    check_is_of_predictions,
+    groups_for,
+    name_of,
+    score_groups,
+)
 
 Values = NDArray[np.float64]
 
@@ -231,6 +239,12 @@ class StochasticBatchQuery(ScoringQuery):
         once: some hundred, chosen at random, stand for many. By default a thousand candidates, or all if there are
         fewer, chosen by ``random_state``: where a pool is scored in parts, give the same rows for all of them. Of
         linear models "epig" needs no draws: see `scores.epig`.
+    reduce : {"mean", "max", "sum"} or callable, default="mean"
+        What makes the score of a row of several outputs (labels, targets, pixels, tokens), each of which is scored by
+        itself. A function gets scores (n_rows, n_outputs), NaN where an output does not count, and returns (n_rows,).
+    mask : callable, optional
+        ``mask(X)`` says for a chunk of rows which of their outputs count, (n_rows, ...), True where they do: padding,
+        or pixels without a class, do not. By default all, or those that the draws say.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, with their draws and
         with what the steps of a Pipeline make of them, as seen by the first row; of texts and objects 2,048 at most.
@@ -289,7 +303,10 @@ class StochasticBatchQuery(ScoringQuery):
     """
 
     rules: ClassVar[Rules] = (
-        ScoringQuery.rules | SPACE_RULES | {"score": name_or_callable([*SCORES, "auto"]), "X_target": IS_TARGET}
+        ScoringQuery.rules
+        | SPACE_RULES
+        | RULES_OF_OUTPUTS
+        | {"score": name_or_callable([*SCORES, "auto"]), "X_target": IS_TARGET}
     )
 
     score: Score | Auto = "auto"
@@ -302,6 +319,8 @@ class StochasticBatchQuery(ScoringQuery):
     n_draws: int | None = None
     posterior: Posterior = "auto"
     X_target: Any = None
+    reduce: Reduce = "mean"
+    mask: Callable[[Any], ArrayLike] | None = None
     chunk_size: int | None = None
     predict_batch_size: int | None = None
     n_jobs: int | None = None
@@ -330,7 +349,8 @@ class StochasticBatchQuery(ScoringQuery):
         model = model_of(learner)
         found = _score_for(model, self.score)
         name, score = name_of(found), look_up("score", found, SCORES)
-        groups = groups_for({name: score}, pool, learner, rng, self.X_target, **options_of(self))
+        reduced = self.reduce, self.mask
+        groups = groups_for({name: score}, pool, learner, rng, self.X_target, reduced, **options_of(self))
         places = places_for(self, pool, learner, groups[0][0], rng)
         scores = score_groups(pool, groups, self.chunk_size, self.verbose, places)[0]
         return scores, None if places is None else places.points(chunk_size=self.chunk_size)

@@ -188,9 +188,9 @@ class ActiveTester:
 
         Parameters
         ----------
-        labels : array-like of shape (n_rows,)
-            One label for each row, in their order. If the pool is a DataFrame or a Series, labels with an index are
-            matched to the rows by it, in whatever order they come. None may be missing.
+        labels : array-like of shape (n_rows, ...)
+            One label for each row, in their order, or those of its outputs. If the pool is a DataFrame or a Series,
+            labels with an index are matched to the rows by it, in whatever order they come. None may be missing.
         rows : array-like of int, optional
             The positions in the pool that the labels belong to, from what `ask` returned: needed for part of the rows,
             and where the rows of several asks are open. By default the rows of the one ask that is open.
@@ -200,14 +200,15 @@ class ActiveTester:
         labels = containers.aligned(_by_position(labels, self.X_pool, asked), self.X_pool, "labels", asked)
         remedy = f"Tell the labels that are there with `rows`, and the others later. {_OWN_LABEL}"
         labels = plain_labels(labels, "labels", remedy)
-        if labels.shape not in ((len(picks),), (len(picks), 1)):
+        if len(labels) != len(picks):
             raise ValueError(
                 f"`labels` must be the labels of the {len(picks)} rows that were asked for, in that order. Got shape "
                 f"{labels.shape}. Labels of part of them need `rows`."
             )
-        if self._classes is not None:
+        labels = labels.ravel() if labels[:1].size == 1 else labels
+        if self._classes is not None and labels.ndim == 1:
             check_kind(np.asarray(self._classes), labels)
-        self._picks = self._picks.told(picks, labels.ravel())
+        self._picks = self._picks.told(picks, labels)
 
     def risk(self, estimator: Any, loss: Loss = "brier", *, largest_loss: ArrayLike | None = None) -> RiskEstimate:
         """Estimate the mean loss of a model over the pool.

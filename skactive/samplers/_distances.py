@@ -114,7 +114,7 @@ class Residuals(Factor):
         if bool(p.amin() >= 0) and bool(off.amax() <= self._tolerance):
             return
         row = int((~((p >= 0).all(1) & (off <= self._tolerance))).nonzero()[0, 0])
-        raise ProbabilityError("probabilities", p[row], f"row {first + row}", self._tolerance)
+        raise ProbabilityError("probabilities", p[row], "", row, self._tolerance).at(f"row {first + row}")
 
 
 class Leaves(Factor):

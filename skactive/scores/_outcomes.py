@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._registry import eps, register, tiny, variance_over_draws
+from ._arithmetic import eps, tiny, variance_over_draws
+from ._registry import register
 
 
 @register("outcomes")

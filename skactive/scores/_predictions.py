@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
-from ._registry import eps, fold, mean, register, tiny, variance_over_draws
+from ._arithmetic import eps, fold, mean, tiny, variance_over_draws
+from ._registry import register
 
 Floats = NDArray[np.float64]
 

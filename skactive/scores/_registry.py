@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Concatenate, ParamSpec, Protocol, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, overload
 
 import numpy as np
 import torch
@@ -19,28 +19,38 @@ from torch import Tensor
 
 from .._utils.devices import best_float
 from .._utils.validation import (
+    DrawsError,
     ProbabilityError,
     check_draws_shape,
+    has_outputs,
+    kind_of_draws,
     not_binary_error,
     real_array,
     sum_tolerance,
     weights_error,
 )
+from ._arithmetic import device_of, mean
+from ._outputs import score_outputs
 
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: stays in the cache
 _NUMBERS_OF_MEANS = 2**15 - 1  # of a block: few enough for torch to leave them to one thread
 
-Side = ParamSpec("Side")  # keywords of a score besides draws
+
+Side = ParamSpec("Side")  # keywords of a score besides draws, and what tells of several outputs
+_Kind = Literal["classes", "numbers"] | None
+_Array = NDArray[Any] | Sequence[Any]
 
 
 class Score(Protocol[Side]):
     """A tensor in, a tensor out; an array in, an array out."""
 
     @overload
-    def __call__(self, draws: Tensor, *args: Side.args, **side: Side.kwargs) -> Tensor: ...
+    def __call__(
+        self, draws: Tensor, kind: _Kind = None, mask: Any = None, *args: Side.args, **side: Side.kwargs
+    ) -> Tensor: ...
     @overload
     def __call__(
-        self, draws: NDArray[Any] | Sequence[Any], *args: Side.args, **side: Side.kwargs
+        self, draws: _Array, kind: _Kind = None, mask: Any = None, *args: Side.args, **side: Side.kwargs
     ) -> NDArray[np.float64]: ...
 
 
@@ -58,23 +68,28 @@ def register(
 
     A kernel gets a block, or the mean over its draws if it is a function ``of_mean``, and returns a tensor (n_points,).
     The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked. ``also``
-    are further attributes of the score.
+    are further attributes of the score. A score takes two keywords more, which tell of several outputs: ``kind`` is
+    what draws are of, "classes" or "numbers", and ``mask`` which outputs count.
     """
 
     def decorate(kernel: Any) -> Any:
         signature = inspect.signature(kernel)
 
         @functools.wraps(kernel)
-        def score(draws: Any, **given: Any) -> Any:
+        def score(draws: Any, *, kind: Any = None, mask: Any = None, **given: Any) -> Any:
             signature.bind(draws, **given)  # a TypeError names what is missing, or unknown
-            draws = check_draws_shape(draws, kernel.__name__, tasks)
+            draws = check_draws_shape(draws, kernel.__name__, tasks, kind)
+            kind = kind_of_draws(draws, kind)
+            if mask is not None or has_outputs(draws, kind, tasks):
+                return score_outputs(functools.partial(score, kind=kind), draws, kind, given, mask)
             side = {name: SIDE_INFORMATION[name](name, x, draws) for name, x in given.items() if x is not None}
             device = device_of(draws)
             scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
             if of_mean and has_fast_mean(draws):
                 score_means(kernel, draws, scores_n)
             else:
-                for block, points in blocks(draws, outcomes="outcomes" in tasks):
+                are_numbers = kind == "numbers" or "outcomes" in tasks
+                for block, points in blocks(draws, are_numbers=are_numbers):
                     scores_n[points] = kernel(mean(block) if of_mean else block, **_of_points(side, points))
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
@@ -91,17 +106,13 @@ def _of_points(side: dict[str, Tensor], points: slice) -> dict[str, Tensor]:
     return {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
 
 
-# --- draws as blocks, and the arithmetic over draws that scores share
+# --- draws as blocks
 
 
-def device_of(draws: Any) -> torch.device:
-    return draws.device if isinstance(draws, Tensor) else torch.device("cpu")
-
-
-def blocks(draws: Any, *, outcomes: bool = False, name: str = "draws") -> Iterator[tuple[Tensor, slice]]:
-    """Checked blocks, each with the slice of its points; ``outcomes`` are no probabilities, but any finite numbers."""
+def blocks(draws: Any, *, are_numbers: bool = False, name: str = "draws") -> Iterator[tuple[Tensor, slice]]:
+    """Checked blocks, each with the slice of its points, of probabilities, or of any finite numbers."""
     n_points = draws.shape[1]
-    tolerance = None if outcomes or draws.ndim == 2 else sum_tolerance(draws)
+    tolerance = None if are_numbers else sum_tolerance(draws)
     step = max(1, _BLOCK_ELEMENTS * n_points // max(1, int(np.prod(draws.shape))))
     for start in range(0, n_points, step):
         points = slice(start, min(start + step, n_points))
@@ -123,53 +134,15 @@ def check_block(block: Any, first_point: int, tolerance: float | None, name: str
     if tolerance is None:
         if not bool(block.isfinite().all()):
             where = (~block.isfinite()).nonzero()[0].tolist()
-            raise ValueError(
-                f"`{name}` must be finite. "
-                f"Got {block[tuple(where)].item()} in draw {where[0]} of point {first_point + where[-1]}."
-            )
+            got = f"`{name}` must be finite. Got {block[tuple(where)].item()}"
+            raise DrawsError(f"{got} in draw {where[0]} of ", first_point + where[-1], ".")
         return
     sums = block.sum(1)
     if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):
         return
     wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
     draw, point = wrong.nonzero()[0].tolist()
-    raise ProbabilityError(name, block[draw, :, point], f"draw {draw} of point {first_point + point}", tolerance)
-
-
-def fold(x: Tensor) -> Tensor:
-    """Sum over the first axis, halves onto halves: only elements are added."""
-    # torch's own sums add in an order that depends on a point's place in the block: twins in two chunks would differ in
-    # the last bit, and top-k would depend on the chunk size.
-    if len(x) == 1:
-        return x[0]
-    half, odd = divmod(len(x), 2)
-    folded = x[:half] + x[half : 2 * half]
-    if odd:
-        folded[0] += x[-1]
-    while half > 1:
-        half, odd = divmod(half, 2)
-        if odd:
-            folded[0] += folded[2 * half]
-        folded[:half] += folded[half : 2 * half]
-    return folded[0]
-
-
-def mean(draws: Tensor) -> Tensor:
-    return fold(draws) / len(draws)
-
-
-def variance_over_draws(draws: Tensor) -> Tensor:
-    """Population variance over draws: exactly 0 where all agree, and no digits lost to a large common offset."""
-    shifted = draws - draws[0]
-    return mean((shifted - mean(shifted)).square())
-
-
-def eps(x: Tensor) -> float:
-    return torch.finfo(x.dtype).eps
-
-
-def tiny(x: Tensor) -> float:
-    return torch.finfo(x.dtype).tiny
+    raise ProbabilityError(name, block[draw, :, point], f"draw {draw} of ", first_point + point, tolerance)
 
 
 # --- scores of the mean over draws in memory: numpy adds draws up faster than a float64 copy of them can be made

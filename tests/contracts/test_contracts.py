@@ -208,7 +208,7 @@ def test_draws_that_are_not_finite_or_no_probabilities_are_refused_with_what_was
 @every_score
 def test_draws_of_other_or_empty_axes_are_refused_with_their_shape(name):
     draws = draws_of_kind(kind_of(name))
-    wrong = [np.full(shape, 0.25) for shape in [(), (3,), (2, 3, 4, 5)]] + [draws[:0]]
+    wrong = [np.full(shape, 0.25) for shape in [(), (3,), (2, 3, 4, 0)]] + [draws[:0]]
     if "regressor" not in SCORES[name].tasks:
         wrong.append(np.full((4, 6), 0.5))
     for bad in [*wrong, draws[..., :0]] if draws.ndim == 3 else wrong:

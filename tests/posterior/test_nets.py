@@ -229,7 +229,6 @@ def test_modules_that_draws_cannot_be_had_of_are_refused_with_the_way_out():
         (Around(lambda module, x: (module.net(x), x)), "returned a tuple.*returns the logits alone"),
         (Around(across_rows), "compute each row by itself"),
         (mlp(0.3, 1), "one column for each class"),
-        (mlp(0.3, 3, nn.Sigmoid()), "Leave the sigmoid out"),
         (torch.jit.script(mlp()), "by torch's global generator"),
         (nn.Sequential(nn.LazyLinear(4), nn.Dropout(), nn.LazyLinear(3)), "`estimator` must have all its parameters"),
     ):

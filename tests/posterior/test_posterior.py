@@ -115,13 +115,7 @@ def test_what_is_not_fitted_or_kept_no_model_is_refused():
         StochasticBatchQuery().select(search, X, 3)
 
 
-def test_several_outputs_are_refused_and_one_gives_one_value_a_row():
-    forest = RandomForestClassifier(3, random_state=0).fit(X, np.c_[codes > 0, codes > 1])
-    with pytest.raises(ValueError, match="several outputs"):
-        sample_posterior(forest, None, rng())
-    net = skorch_net(skorch.NeuralNetRegressor, mlp(2), X32[:, :2])
-    with pytest.raises(ValueError, match="several outputs"):
-        sample_posterior(net, 3, rng())(X32)
+def test_a_net_of_one_target_gives_one_value_a_row():
     net = skorch_net(skorch.NeuralNetRegressor, mlp(1), X32[:, 3:])
     assert sample_posterior(net, 7, rng())(X).shape == (7, 150)
 

@@ -12,7 +12,6 @@ from modAL.models import ActiveLearner
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from small_models import LABELS, X_POOL, X_TRAIN, Echo, echo, first_rows, skorch_net
@@ -170,15 +169,6 @@ def test_a_class_score_of_a_regressor_is_refused_with_the_type_and_the_way_out()
     regressor = LinearRegression().fit(X_TRAIN, X_TRAIN[:, 0])
     with pytest.raises(ValueError, match=r"LinearRegression is one.*std_dev"):
         make("entropy").select(regressor, X_POOL, 2, X_training=X_TRAIN, y_training=X_TRAIN[:, 0])
-
-
-@pytest.mark.parametrize("score", ["bald", "entropy"])
-@pytest.mark.parametrize("estimator", [RandomForestClassifier(5), MultiOutputClassifier(LogisticRegression())])
-def test_an_estimator_of_several_outputs_is_refused(estimator, score):
-    # modAL-python/modAL #193, #185; huggingface/setfit PR #466: predict_proba is a list, its rows the targets.
-    two = (X_TRAIN[:, :2] > 0).astype(int)
-    with pytest.raises(ValueError, match="output"):  # with two rows and two outputs no shape gives it away
-        make(score).select(estimator.fit(X_TRAIN, two), X_POOL[:2], 1, X_training=X_TRAIN, y_training=two)
 
 
 @pytest.mark.parametrize("posterior", ["auto", "bootstrap", RandomForestClassifier(5)])

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .rules import shown
+from .rules import one_of, shown
 
 REAL = "be an array of real numbers"
 
@@ -144,7 +144,21 @@ class PointError(_RowError):
     """A row of points that are not finite."""
 
 
-def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
+AXES = {"classes": 3, "numbers": 2}
+"""Axes of draws of each kind, before those of several outputs."""
+
+
+def kind_of_draws(draws: Any, kind: Any = None) -> str:
+    """What draws are of: what is said, else numbers if they have two axes, and classes if more."""
+    return one_of(AXES).or_none().check("kind", kind) or ("numbers" if draws.ndim == 2 else "classes")
+
+
+def has_outputs(draws: Any, kind: str, tasks: tuple[str, ...] = ()) -> bool:
+    """Whether there are several outputs a row, on axes of their own."""
+    return tasks != ("outcomes",) and len(draws.shape) > AXES[kind]
+
+
+def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...], kind: Any = None) -> Any:
     """Draws as an array or tensor of the number of axes that a score can take."""
     draws = real_array("draws", draws, objects=False)
     axes = {
@@ -152,11 +166,16 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...]) -> Any:
         "regressor": "(n_draws, n_points)",
         "outcomes": "(n_draws, n_points, 2)",
     }
-    is_of_task = draws.ndim in [axes[task].count(",") + 1 for task in tasks]
-    has_two = tasks != ("outcomes",) or tuple(draws.shape[2:]) == (2,)
-    if not (is_of_task and has_two and draws.shape[0] and (draws.ndim == 2 or draws.shape[2])):
+    if tasks == ("outcomes",):
+        fits = tuple(draws.shape[2:]) == (2,) and draws.ndim == 3
+    else:
+        of_kind = kind_of_draws(draws, kind)
+        fits = {"classes": "classifier", "numbers": "regressor"}[of_kind] in tasks and draws.ndim >= AXES[of_kind]
+    if not fits or not all(draws.shape[:1] + draws.shape[2:]):
         wanted = " or ".join(axes[task] for task in tasks)
-        got = f'Got shape {tuple(draws.shape)} for "{score}", which needs one draw and one class at least.'
+        several = "regressor" in tasks and draws.ndim > 2
+        remedy = ' Several targets a row, on the last axis, are kind="numbers".' if several else ""
+        got = f'Got shape {tuple(draws.shape)} for "{score}", which needs one draw and one class at least.{remedy}'
         raise ValueError(f"`draws` must have shape {wanted}. {got}")
     return draws
 
@@ -167,16 +186,33 @@ def sum_tolerance(draws: Any) -> float:
     return max(1e-4, draws.shape[-1] * 2.0**-bits) if bits else 1e-4
 
 
-class ProbabilityError(ValueError):
-    """A row over the classes, an array or a tensor, that holds no probabilities."""
+class DrawsError(ValueError):
+    """Draws of a point that no score can take."""
 
-    def __init__(self, name: str, row: Any, place: str, tolerance: float) -> None:
+    def __init__(self, before: str, point: int, after: str) -> None:
+        self.point, self._parts = point, (before, after)
+        self.at(f"point {point}")
+
+    def at(self, place: str) -> Self:
+        """The same, with another name of the point."""
+        self.args = (place.join(self._parts),)
+        return self
+
+    def __reduce__(self) -> Any:
+        return ValueError, self.args
+
+
+class ProbabilityError(DrawsError):
+    """A point over the classes, an array or a tensor, that holds no probabilities."""
+
+    def __init__(self, name: str, row: Any, within: str, point: int, tolerance: float) -> None:
         super().__init__(
             f"`{name}` must hold probabilities: not negative, and summing to 1 over the classes (to within "
             f"{tolerance:.1g}). Got a row that sums to {row.sum().item():.6g}, with numbers from "
-            f"{row.min().item():.4g} to {row.max().item():.4g}, in {place}. If these are logits, apply softmax; if "
-            "they are log-probabilities, exp; a single column p of a binary model becomes (1 - p, p); if they are "
-            "rounded, give the model its rows as float64."
+            f"{row.min().item():.4g} to {row.max().item():.4g}, in {within}",
+            point,
+            ". If these are logits, apply softmax; if they are log-probabilities, exp; a single column p of a binary "
+            "model becomes (1 - p, p); if they are rounded, give the model its rows as float64.",
         )
 
 
@@ -192,7 +228,7 @@ def probabilities_of(estimator: Any) -> Iterator[None]:
 def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_draws: int | None = None) -> None:
     """Check that ``predict_draws`` answered with draws first and points second."""
     shape = tuple(getattr(draws, "shape", ()))
-    fits = len(shape) in (2, 3) and shape[1] == n_points
+    fits = len(shape) >= 2 and shape[1] == n_points
     fits = fits and (n_draws is None or shape[0] == n_draws)
     fits = fits and (len(shape) == 2 or n_classes is None or shape[2] == n_classes)
     if not fits:
@@ -203,7 +239,7 @@ def check_draws_of(draws: Any, n_points: int, n_classes: int | None = None, n_dr
         )
 
 
-def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bool = False) -> None:
+def check_same_functions(draws: Any, again: Any, what: str, kind: str, *, within_spread: bool = False) -> None:
     """Check that two calls gave the same draws, but for rounding.
 
     Models may compute in fewer digits than their draws have, and round differently for another number of rows.
@@ -213,7 +249,7 @@ def check_same_functions(draws: Any, again: Any, what: str, *, within_spread: bo
     if tuple(draws.shape) == tuple(again.shape):
         before, now = float64_array("draws", draws), float64_array("draws", again)
         # Absolute errors go by the largest number, which is 1 for probabilities.
-        largest = 1.0 if before.ndim == 3 else np.abs(before[np.isfinite(before)]).max(initial=0.0)
+        largest = 1.0 if kind == "classes" else np.abs(before[np.isfinite(before)]).max(initial=0.0)
         # On a GPU float32, too, may be multiplied with the 10 bits of TF32.
         of_single = 2.0**-6 if hasattr(draws, "detach") and draws.is_cuda else 1e-4
         digits = {"torch.float16": 2.0**-6, "float16": 2.0**-6, "torch.bfloat16": 2.0**-3}
@@ -272,7 +308,8 @@ def check_joint_draws(shape: Any, method: str) -> None:
     if len(shape) != 3 or shape[0] < 2:
         raise ValueError(
             f"`n_draws` must be 2 or more for {method}, and `estimator` a classifier: it looks at how draws of class "
-            f"probabilities, shape (n_draws, n_points, n_classes), differ. Got draws of shape {tuple(shape)}."
+            f"probabilities, shape (n_draws, n_points, n_classes), differ. Got draws of shape {tuple(shape)}. Rows of "
+            "several outputs (labels, pixels or tokens) are for StochasticBatchQuery, with a `reduce`."
         )
 
 

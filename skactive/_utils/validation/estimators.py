@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -159,10 +159,45 @@ def check_n_draws(n_draws: Any) -> int:
     return int(integer().check("n_draws", n_draws))
 
 
+def class_outputs(probabilities: Any, estimator: Any) -> NDArray[Any]:
+    """What ``predict_proba`` returned as (n_rows, n_classes), or (n_rows, n_classes, n_outputs) of several outputs.
+
+    These may be a list with an array for each, or the probabilities of labels, columns of an indicator matrix.
+    """
+    if isinstance(probabilities, list) and probabilities and np.ndim(probabilities[0]) > 1:
+        return stacked_outputs([np.asarray(p) for p in probabilities])
+    if np.ndim(probabilities) > 2:
+        return np.asarray(probabilities)
+    if are_labels(estimator):
+        of_labels = np.asarray(probabilities)
+        return np.stack([1 - of_labels, of_labels], axis=1)
+    return check_one_output(probabilities, estimator)
+
+
+def stacked_outputs(outputs: Sequence[Any], axis: int = -1) -> NDArray[Any]:
+    """Probabilities of each output, classes on one axis, with an axis of outputs behind it.
+
+    Where one has fewer classes than others the rest are impossible: a class of probability 0 in all draws adds nothing
+    to any score, as 0 log 0 and its variance are 0, and it is neither the first nor the second beside others.
+    """
+    n_classes = max(p.shape[axis] for p in outputs)
+    widths = [[(0, 0)] * (p.ndim - 1) + [(0, n_classes - p.shape[axis])] for p in outputs]
+    return np.stack([np.pad(p, width) for p, width in zip(outputs, widths, strict=True)], axis=-1)
+
+
+def are_labels(estimator: Any) -> bool:
+    """Whether columns of ``predict_proba`` are labels of which any number may hold, by what a fitted model carries."""
+    model = estimator
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
+    is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
+    classes = getattr(model, "classes_", ())
+    is_chain = any(map(np.ndim, classes)) and all(len(of_one) == 2 for of_one in classes)
+    return bool(getattr(model, "multilabel_", False)) or is_net_of_labels or is_chain
+
+
 def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
     """Probabilities as an array, with a column for each class."""
-    if isinstance(probabilities, list) and probabilities and np.ndim(probabilities[0]) > 1:
-        raise several_outputs_error(estimator)
     probabilities = np.asarray(probabilities)
     n_classes = len(getattr(estimator, "classes_", probabilities.T))
     if probabilities.ndim != 2 or probabilities.shape[1] != n_classes:
@@ -183,22 +218,11 @@ def classes_of(estimator: Any) -> NDArray[Any]:
     return np.asarray(estimator.classes_)
 
 
-def several_outputs_error(estimator: Any) -> ValueError:
+def several_outputs_error(estimator: Any, what: str, remedy: str) -> ValueError:
     return ValueError(
-        f"`estimator` must predict one target, and this {type(estimator).__name__} has several outputs. Fit one "
-        "estimator for each target, or only one for the target whose labels you ask for."
+        f"`estimator` must have one output a row for {what}, and this {type(estimator).__name__} has several outputs "
+        f"(labels, targets, pixels or tokens). {remedy}"
     )
-
-
-def check_one_target(estimator: Any) -> None:
-    """Refuse classifiers of several labels at once, by what they carry once they are fitted."""
-    model = estimator
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
-    is_net_of_labels = getattr(model, "out_activation_", "") == "logistic" and getattr(model, "n_outputs_", 1) > 1
-    is_of_several = any(map(np.ndim, getattr(model, "classes_", ())))
-    if is_of_several or getattr(model, "multilabel_", False) or is_net_of_labels:
-        raise several_outputs_error(estimator)
 
 
 class FewMembersError(ParameterError):
@@ -274,6 +298,7 @@ LEAVE_OUT = "Leave those rows out."
 
 def plain_labels(y: Any, name: str = "y", remedy: str = LEAVE_OUT) -> NDArray[Any]:
     """Labels of any shape and container as an array of numpy, none of them missing, and all of one kind."""
+    y = _stacked(y, name)
     if isinstance(y, list | tuple):
         y = [value.tolist() if hasattr(value, "detach") else value for value in y]
     given = _opened(y)
@@ -317,8 +342,8 @@ def one_axis(y: NDArray[Any], name: str = "y_training") -> NDArray[Any]:
     """Labels that are an array already, of a single axis."""
     if y.ndim != 1 and (y.ndim != 2 or y.shape[1] != 1):
         raise ValueError(
-            f"`{name}` must have shape (n_labelled,). Got shape {y.shape} instead: models of several outputs are "
-            "not supported. Fit one model for each target."
+            f"`{name}` must have shape (n_labelled,), one label a row. Got shape {y.shape}: several outputs. "
+            "MCDropoutClassifier and MCDropoutRegressor learn several, MultiOutputClassifier fits a model to each."
         )
     return y.ravel()
 
@@ -351,13 +376,28 @@ def check_classes(y: NDArray[Any], declared: Any) -> NDArray[Any]:
 
 
 def check_labels_of(n_rows: int, y: Any, suffix: str = "") -> NDArray[Any]:
-    """Labels as an array, (n_rows,) or (n_rows, 1): one for each row, and none missing."""
+    """Labels as an array (n_rows, ...): one for each row, or one for each of its outputs, and none missing."""
     y = plain_labels(y, f"y{suffix}")
-    if y.shape not in ((n_rows,), (n_rows, 1)):
+    if y.shape[:1] != (n_rows,):
         raise ValueError(
-            f"`y{suffix}` must have shape ({n_rows},), one label for each row of `X{suffix}`. Got {y.shape} instead."
+            f"`y{suffix}` must have shape ({n_rows}, ...), labels for each row of `X{suffix}`. Got {y.shape} instead."
         )
     return y
+
+
+def _stacked(y: Any, name: str) -> Any:
+    """One array, of an array of labels for each row: those of its pixels, say."""
+    is_listed = isinstance(y, list | tuple) or (str(getattr(y, "dtype", "")) == "object" and y.ndim == 1)
+    if not is_listed or not len(y) or not all(isinstance(of_row, np.ndarray) and of_row.ndim for of_row in y):
+        return y
+    shapes = [of_row.shape for of_row in y]
+    others = [row for row, shape in enumerate(shapes) if shape != shapes[0]]
+    if others:
+        raise ValueError(
+            f"`{name}` must have as many labels in each row. Got shape {shapes[0]} in row 0, and {shapes[others[0]]} "
+            f"in row {others[0]}. Pad them, and say by `mask` of a query which outputs count."
+        )
+    return np.stack(list(y))
 
 
 def _opened(y: Any) -> NDArray[Any]:
