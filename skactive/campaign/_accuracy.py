@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from .._utils import html
 from ..risk import RiskEstimate, estimate_risk, lure_weights
+from ..risk._estimates import counted
+from ..risk._weights import largest_bound
 from ._ledger import State
 from ._models import Judged
 from ._picks import Picks, as_if_drawn
@@ -317,26 +319,34 @@ class _Sample:
 
     def _correlation(self, part: Floats, other: Floats) -> float:
         """That of the estimates of two parts, of which a row can have one only."""
-        errors = [self._estimate(self._of_picks(one)).standard_error for one in (part, other, part + other)]
+        errors = [self._estimates(self._of_picks(one))[0].standard_error for one in (part, other, part + other)]
         product = 2 * errors[0] * errors[1]
         return min(max((errors[2] ** 2 - errors[0] ** 2 - errors[1] ** 2) / product, -1.0), 0.0) if product > 0 else 0.0
 
     def _sum(self, of_picks: Floats) -> Interval:
         """The sum over the pool of what each pick has."""
-        risk = self._estimate(of_picks)
-        ends = risk.interval(side="both" if math.isfinite(self.largest) else "lower")
-        return Interval(*(self.picks.n_pool * end for end in (risk.value, *ends)))
+        risks = self._estimates(of_picks)
+        tail = 0.025 if math.isfinite(self.largest) else 0.05
+        # the higher one of lower ends that are wrong half as often each; one pick can take a risk past other upper ends
+        low = max(risk.interval(1 - tail / len(risks), side="lower")[0] for risk in risks)
+        high = max(risks[-1].interval(1 - tail, side="upper")[1], low)
+        value = min(max(risks[0].value, low), high)
+        return Interval(*(self.picks.n_pool * end for end in (value, low, high)))
 
-    def _estimate(self, of_picks: Floats) -> RiskEstimate:
-        picks, heaviest = self.picks, float(self.weight[self.picks.pool].max())
+    def _estimates(self, of_picks: Floats) -> list[RiskEstimate]:
+        """The estimate by equal picks, and if these can have large weights, the one where such picks count less."""
+        picks, log_proba, n_pool = self.picks, self.picks.log_proba, self.picks.n_pool
         # without a bound: the sum of all, and not what it is less than the largest, is compared with other sums
-        risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=math.inf)
-        least, n_left = risk.limits[0], picks.n_pool - len(picks.rows)
-        largest = self.largest * heaviest
-        limits = least, least + (largest * n_left / picks.n_pool if n_left else 0.0)
-        # what no pick has met: the rule of three, over all batches
-        risk = replace(risk, step=risk.step and 1 / picks.n_sure, largest_loss=largest, limits=limits)
-        return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
+        risk = estimate_risk(of_picks, log_proba, n_pool, largest_loss=math.inf)
+        least, left = risk.limits[0], self.weight[np.setdiff1d(picks.pool, picks.rows)]
+        if len(left):
+            largest = self.largest * largest_bound(left, picks.sure.sum(), n_pool)
+            risk = replace(risk, largest_loss=largest, limits=(least, least + self.largest * left.sum() / n_pool))
+        risks = [risk]
+        if len(left) and picks.sure.min() < 1:
+            risks.append(counted(risk, of_picks, log_proba, picks.sure))
+        groups = self.groups
+        return risks if groups is None else [self._by_group(one, of_picks, groups[picks.rows]) for one in risks]
 
     def _known(self, part: Floats) -> float:
         """The sum over labelled rows of the pool, which is taken off; nothing if these are all there are."""

@@ -391,21 +391,29 @@ def _apart(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> tup
     return base + value, error
 
 
-def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int) -> tuple[float, float]:
-    value = float(np.mean(lure_weights(log_proba, n_pool) * losses))
-    return value, _standard_error(losses, log_proba, n_pool, value)
-
-
-def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:
+def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int, counts: Any = 1.0) -> tuple[float, float]:
     n_labelled = len(losses)
     if n_labelled == n_pool:
-        return 0.0
-    if n_labelled == 1:
-        return float("nan")
-    left = n_pool - np.arange(n_labelled)
+        return float(losses.mean()), 0.0
     parts = (losses * np.exp(-log_proba) + losses.cumsum() - losses) / n_pool
-    weights = n_pool * (n_pool - n_labelled) / (left * (left - 1.0))
-    return float(np.sqrt(np.sum((weights * (parts - value)) ** 2) / (n_labelled * (n_labelled - 1))))
+    share = counts * _weights_of_parts(n_labelled, n_pool)
+    share /= share.sum()
+    value = float(share @ parts)
+    variance = np.sum((share * (parts - value)) ** 2) * n_labelled / (n_labelled - 1) if n_labelled > 1 else math.nan
+    return value, math.sqrt(variance)
+
+
+def _weights_of_parts(n_labelled: int, n_pool: int) -> Weights:
+    """Of what each pick alone estimates; they sum to the number of picks."""
+    left = n_pool - np.arange(n_labelled)
+    return n_pool * (n_pool - n_labelled) / (left * (left - 1.0))
+
+
+def counted(risk: RiskEstimate, losses: Weights, log_proba: Weights, counts: Weights) -> RiskEstimate:
+    """The same risk where a pick counts as one by 1/w, if one of its batch can weigh w: none adds more than a step."""
+    value, error = _value_and_error(losses, log_proba, risk.n_pool, counts)
+    step = 1 / float(counts @ _weights_of_parts(len(counts), risk.n_pool))
+    return replace(risk, value=value, standard_error=error, step=step)
 
 
 # --- ends of intervals ---------------------------------------------------------------------------
