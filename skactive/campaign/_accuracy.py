@@ -339,12 +339,13 @@ class _Sample:
         # without a bound: the sum of all, and not what it is less than the largest, is compared with other sums
         risk = estimate_risk(of_picks, log_proba, n_pool, largest_loss=math.inf)
         least, left = risk.limits[0], self.weight[np.setdiff1d(picks.pool, picks.rows)]
-        if len(left):
-            largest = self.largest * largest_bound(left, picks.sure.sum(), n_pool)
-            risk = replace(risk, largest_loss=largest, limits=(least, least + self.largest * left.sum() / n_pool))
-        risks = [risk]
-        if len(left) and picks.sure.min() < 1:
-            risks.append(counted(risk, of_picks, log_proba, picks.sure))
+        if not len(left):  # nothing is estimated
+            return [risk]
+        largest = self.largest * largest_bound(left, picks.sure.sum(), n_pool)
+        limits = least, least + self.largest * left.sum() / n_pool
+        risks = [replace(risk, largest_loss=largest, limits=limits)]
+        if picks.sure.min() < 1:
+            risks.append(counted(risks[0], of_picks, log_proba, picks.sure))
         groups = self.groups
         return risks if groups is None else [self._by_group(one, of_picks, groups[picks.rows]) for one in risks]
 

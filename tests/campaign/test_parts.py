@@ -16,11 +16,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skactive import Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
+from skactive.campaign._accuracy import _Sample
 from skactive.campaign._columns import readings_of
 from skactive.campaign._labels import alike_in, converted, kind_of, plain_label, plain_labels
 from skactive.campaign._ledger import RULES, Event, Ledger, State
 from skactive.campaign._models import fitted_preprocessing, folds_of, guesses_of, judged, named_model
-from skactive.campaign._picks import picks_of
+from skactive.campaign._picks import Picks, picks_of
 from skactive.campaign._store import cut
 from skactive.campaign._table import row_hashes
 
@@ -307,6 +308,31 @@ def test_intervals_of_a_campaign_hold_as_often_as_they_say(tmp_path, label, mode
         )
     for n_hits in np.sum(hits, axis=0):  # fewer hits than that come in one of 1000 tests of a true 93 %
         assert n_hits >= stats.binom.ppf(0.001, n_runs, 0.93)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_labels", "rate", "liked", "spread"),
+    [(40, 0.5, 0, 0), (40, 0.3, -1, 0), (100, 0.3, 0, 0), (40, 0.3, 1, 0), (100, 0.3, 0, 0.6)],
+)
+def test_accuracies_hold_whether_errors_are_in_rows_that_the_query_likes_or_not(n_labels, rate, liked, spread):
+    hits, n_runs, everything = 0, 200, np.arange(500)
+    for seed in range(n_runs):
+        rng = np.random.default_rng(seed)
+        score, weight = rng.random(500) ** 2 + 1e-3, np.exp(spread * rng.normal(size=500))
+        right = (liked * score if liked else rng.random(500)).argsort().argsort() < 500 * (1 - rate)
+        query = StochasticBatchQuery(epsilon=0.1, diversity=0, random_state=seed)
+        rows, log_proba = rng.permutation(500)[:20], [-np.log(500 - everything[:20])]
+        while len(rows) < n_labels:
+            rest = np.setdiff1d(everything, rows)
+            rows = np.append(rows, rest[query.select_scored(score[rest], 20)])
+            log_proba.append(query.log_proba_)
+        sure, left = np.where(everything[:n_labels] < 20, 1.0, 0.1), np.setdiff1d(everything, rows)
+        picks = Picks(rows, np.concatenate(log_proba), everything, 500, sure, 1)
+        sample = _Sample(picks, rows, weight / weight.mean(), np.zeros(n_labels, bool), None, 1.0)
+        low, high = sample.accuracy(right[rows].astype(float), 0.0)[1:]
+        hits += low <= np.average(right[left], weights=weight[left]) <= high
+    assert hits >= stats.binom.ppf(0.001, n_runs, 0.93)
 
 
 def picks_and_pool(campaign):
