@@ -345,14 +345,14 @@ def test_picks_end_with_the_last_answer_and_are_none_under_limits(tmp_path):
     limits = Limits(groups=np.arange(500) % 2, max_per_group=20)
     campaign.tell(dict.fromkeys(campaign.ask(30, limits=limits).index, "b"))
     assert picks_and_pool(campaign) == (40, 500)
-    campaign, truth = campaign_with_labels(tmp_path, 1, 2)
-    ids = campaign.ask(10).index.tolist()
-    campaign.tell({id: truth[id] for id in ids[1:8:2]})
-    assert picks_and_pool(campaign) == (48, 500)  # four of them open, and two behind these
+    campaign, truth = campaign_with_labels(tmp_path, 1, 0)
+    ids = campaign.ask(50).index.tolist()
+    campaign.tell({id: truth[id] for id in ids[1:48:2]})
+    assert picks_and_pool(campaign) == (48, 500)  # 24 of them open, and two behind these
     found = campaign.status(report=False).accuracy
-    assert (found.n_labels, found.n_open, found.n_rows) == (44, 4, 456)
-    assert "4 waiting among these, which count as wrong for the lower end and as right for the upper one" in str(found)
-    campaign.tell({id: truth[id] for id in ids[:8:2]})
+    assert (found.n_labels, found.n_open, found.n_rows) == (24, 24, 476)
+    assert "24 waiting among these, which count as wrong for the lower end and as right for the upper one" in str(found)
+    campaign.tell({id: truth[id] for id in ids[:48:2]})
     closed = campaign.status(report=False).accuracy
     assert closed.high - closed.low < found.high - found.low
 

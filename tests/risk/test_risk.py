@@ -84,7 +84,7 @@ def test_estimates_are_unbiased_in_fractions_over_all_batches(k):
     losses = [Fraction(1), Fraction(5), Fraction(0), Fraction(2), Fraction(7)]
     weights = [Fraction(1), Fraction(4), Fraction(0), Fraction(2), Fraction(1, 9)]
     first = reference.ordered_batches(weights, 2, 0.25)
-    expected, counting = Fraction(0), 0.0  # the latter with picks of the second round that count a quarter
+    expected, counting, counts = Fraction(0), 0.0, np.array([1, 1, 0.25, 0.25])[:k]
     for batch, probability in first.items():
         left = [i for i in range(5) if i not in batch]
         second = reference.ordered_batches([losses[i] + losses[batch[0]] for i in left], k - 2, 0.5)
@@ -94,7 +94,6 @@ def test_estimates_are_unbiased_in_fractions_over_all_batches(k):
             bought = [losses[i] for i in picks]
             expected += probability * p_more * reference.lure(bought, q, 5)
             of_law = floats(bought), np.log(floats(q))
-            counts = np.array([1, 1, 0.25, 0.25])[:k]
             counting += float(probability * p_more) * counted(estimate_risk(*of_law, 5), *of_law, counts).value
     assert expected == Fraction(15, 5) == pytest.approx(counting)
 
