@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._utils.validation import BETA, check_positions, check_scores, warn
-from ._selection import Indices, Scores, Weights, descending, descending_at_random, draw_rows, top_rows
+from ._selection import (
+    Indices,
+    Scores,
+    Weights,
+    descending,
+    descending_at_random,
+    draw_rows,
+    rows_of_ranks,
+    top_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ class RankLaw(Law):
         """A batch of k rows, and how probable it was given the ranks that tied rows got."""
         ranks = self._of_ranks().draw(k, rng)
         law = BatchLaw(lambda: self._of_ranks().log_proba(ranks), self.first_log_proba)
-        return descending_at_random(self.scores, rng)[ranks], law
+        return rows_of_ranks(self.scores, ranks, rng), law
 
     def _of_ranks(self) -> Law:
         values = -np.log(np.arange(1.0, len(self) + 1))

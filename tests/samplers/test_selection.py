@@ -6,10 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 import reference
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skactive.samplers import _selection
 from skactive.samplers._law import draw_batch
-from skactive.samplers._selection import draw_rows, sample_by_blocks
+from skactive.samplers._selection import draw_rows, rows_of_ranks, sample_by_blocks
 
 WITH_ZEROS, ONE_HEAVY, EMPTY_BLOCK = [0, 5, 0, 1, 2, 0, 0, 2], [1, 1000, 1, 1, 1], [0, 0, 3, 1, 0, 0]
 NONE = np.empty(0, dtype=np.int64)
@@ -104,3 +106,26 @@ def test_powers_are_powers():
     x = np.random.default_rng(0).random(100)
     for beta in (0.5, 1, 2, 3, 4, 6, 8):
         np.testing.assert_allclose(_selection.raised(x, beta), x**beta, rtol=1e-14, err_msg=str(beta))
+
+
+ANY_SCORE = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([-np.inf, -0.0, 0.0, 1.0, 1.0, 1.0, np.nextafter(1.0, 2), 5e-324, -5e-324, 1.7e308, -1.7e308]),
+)
+
+
+@given(scores=st.lists(ANY_SCORE, min_size=1, max_size=40), seed=st.integers(0, 2**32 - 1))
+def test_rows_of_ranks_are_those_of_the_sorted_scores(scores, seed):
+    scores, rng = np.array(scores), np.random.default_rng(seed)
+    positions = rng.permutation(len(scores))[: rng.integers(1, len(scores) + 1)]
+    rows = rows_of_ranks(scores, positions, rng)
+    assert len(set(rows.tolist())) == len(positions)
+    np.testing.assert_array_equal(scores[rows], np.sort(scores)[::-1][positions])
+
+
+def test_ties_share_their_ranks_at_random():
+    # The three rows of score 2 hold the ranks 1 and 3 in each of the six orders alike.
+    scores, rng, n_trials = np.array([2.0, 1.0, 2.0, 5.0, 2.0, 0.0, 0.0, 1.0]), np.random.default_rng(5), 1500
+    pairs = [tuple(rows_of_ranks(scores, np.array([1, 3]), rng).tolist()) for _ in range(n_trials)]
+    for pair in itertools.permutations([0, 2, 4], 2):
+        assert reference.tail(pairs.count(pair), n_trials, 1 / 6) > 1e-7
