@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._utils.progress import progress
 from .._utils.randomness import check_random_state
 from .._utils.types import Scoring
 from .._utils.validation import (
@@ -25,6 +24,7 @@ from .._utils.validation import (
     integer,
     is_integer,
     is_number,
+    progress,
     shown,
     task,
     warn,

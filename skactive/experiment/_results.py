@@ -247,9 +247,6 @@ class ExperimentResult:
         return runs
 
 
-# --- comparisons -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Summary:
     """A table of comparisons: ``print`` and notebooks show it, `Summary.to_frame` makes a DataFrame of it."""

@@ -26,16 +26,8 @@ from .._utils.validation import (
     plain_labels,
     warn,
 )
-from ._estimates import (
-    RiskDifference,
-    RiskEstimate,
-    bound_of,
-    checked_losses,
-    estimate_difference,
-    estimate_risk,
-)
-from ._measures import LARGEST, LOSSES, check_kind, log_ratios
-from ._weights import Weights, largest_of
+from ._estimates import RiskDifference, RiskEstimate, bound_of, checked_losses, estimate_difference, estimate_risk
+from ._parts import LARGEST, LOSSES, Weights, check_kind, largest_of, log_ratios
 
 _OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask

@@ -19,8 +19,7 @@ from small_models import first_law
 from skactive import StochasticBatchQuery
 from skactive.risk import LOSSES, ActiveTester, estimate_risk, lure_weights
 from skactive.risk._estimates import at_every_look, estimate_difference, gamma_end
-from skactive.risk._measures import LARGEST
-from skactive.risk._weights import largest_of
+from skactive.risk._parts import LARGEST, largest_of
 
 X, y = load_digits(return_X_y=True)
 X = X / 16

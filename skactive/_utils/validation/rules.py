@@ -1,8 +1,8 @@
-"""What a parameter must be, checked in one way; how the package warns, and explains what failed inside of others."""
+"""What a parameter must be, checked in one way; how the package warns, shows progress, and explains others' errors."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import math
 import numbers
 import sys
@@ -163,9 +163,6 @@ def check_reference(reference: str | None, queries: Sequence[str]) -> str:
     return reference
 
 
-# --- warnings and errors of others ------------------------------------------------------------------
-
-
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=_stack_level())
 
@@ -213,3 +210,14 @@ def import_optional(module: str, needed_by: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"`{needed_by}` needs {package}: python -m pip install {package}") from error
+
+
+def progress(
+    steps: Iterable[Any] | None = None, *, doing: str, unit: str, total: int | None = None, verbose: int
+) -> Any:
+    """A bar of tqdm over these steps, or one to ``update`` within ``with``; without ``verbose`` it is not seen."""
+    if importlib.util.find_spec("ipywidgets") is None:  # `tqdm.auto` would warn
+        from tqdm import tqdm
+    else:
+        from tqdm.auto import tqdm
+    return tqdm(steps, desc=doing, unit=unit, total=total, disable=not verbose)
