@@ -144,11 +144,6 @@ def run_experiment(
         Records of all rounds. Its ``failures`` are the runs in which the estimator, the query or a scorer raised an
         error, and a warning reports them. With a checkpoint they are tried again. It is an error if all failed.
 
-    See Also
-    --------
-    ExperimentResult : What it returns.
-    LearningCurveDisplay : Draws the result.
-
     Examples
     --------
     >>> from sklearn.datasets import load_digits

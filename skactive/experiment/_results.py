@@ -76,7 +76,6 @@ class ExperimentResult:
 
     See Also
     --------
-    run_experiment : Returns it.
     LearningCurveDisplay : Scores against the number of labels.
     plotting.PairedDifferenceDisplay : Differences within trials.
 

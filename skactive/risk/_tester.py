@@ -70,11 +70,6 @@ class ActiveTester:
     open_ : ndarray of shape (n_open,), int64
         Positions in the pool of the rows that were asked for and have no label yet, in the order of asking.
 
-    See Also
-    --------
-    risk.estimate_risk : The estimate, for losses and probabilities of your own.
-    StoppingReport : Takes a tester as ``test``.
-
     References
     ----------
     Kossen, Farquhar, Gal and Rainforth (2021), Active Testing: Sample-Efficient Model Evaluation.
