@@ -327,13 +327,6 @@ def test_log_probabilities_of_batches_that_keep_apart_sum_to_one(limits):
         assert_knows_its_law(law_of_batch, law_apart(limits, range(6), 2, epsilon), limits, 1e-9)
 
 
-def test_log_probabilities_of_a_drawn_batch_count_the_tied_rows_that_are_allowed():
-    limits = LIMITS["one of each group"]
-    batch, law = draw_limited("topk", TIED, allowance_of(6, 3, **limits), np.random.default_rng(0))
-    expected = law_of("topk", TIED, 1, limits)[tuple(batch.tolist())]
-    assert np.exp(law.log_proba().sum()) == pytest.approx(float(expected))
-
-
 @pytest.mark.parametrize(("name", "beta"), [("power", 0.5), ("power", 1e12), ("softmax", 50.0), ("softmax", 1e6)])
 def test_no_digits_are_lost_of_masses_of_any_size(name, beta):
     rng = np.random.default_rng(3)

@@ -241,17 +241,6 @@ def test_log_proba_of_the_rest_after_one_overwhelming_row():
     np.testing.assert_allclose(beyond_floats, 0, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", RANDOM)
-def test_log_proba_of_a_draw_is_that_of_its_batch_under_the_law(name):
-    rng = np.random.default_rng(25)
-    for n_rows, beta in itertools.product([1, 2, 40], [0, 0.5, 1e3]):
-        scores = rng.random(n_rows) + 0.01
-        ranks = np.argsort(np.argsort(-scores)) + 1
-        batch, said = draw_batch(name, scores, n_rows, rng, beta=beta)
-        weights = reference.exact_log_weights(name, scores, beta, ranks)
-        np.testing.assert_allclose(said.log_proba(), reference.log_proba(weights, batch), rtol=1e-11, atol=1e-11)
-
-
 def test_log_proba_under_softrank_is_exact_given_the_realised_ranks():
     # Three rows tie for ranks 2, 3, 4; the probability of the first pick is that of the rank it was given.
     scores = np.array([0.5, 0.9, 0.5, 0.5, 0.1])
