@@ -263,7 +263,7 @@ def test_large_pools_follow_the_law_while_groups_fill_up(name, epsilon, order):
     weights, beta = {"power": (scores**2, 2), "softmax": (np.exp(2 * scores), 2), "softrank": (by_rank, 1)}[name]
     classes = 2 * level + 2 * np.arange(n) // n
     picked, expected, variance = np.zeros((3, 8))
-    for _ in range(25):
+    for _ in range(15):
         batch = draw_limited(name, scores, allowance_of(n, 60, **limits), rng, beta, epsilon)[0]
         replay = allowance_of(n, 60, **limits)
         for row in batch.tolist():
