@@ -20,7 +20,6 @@ SamplerName = Literal["power", "softmax", "softrank", "topk", "uniform"]
 OwnScore = Callable[..., Any]
 """``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number a row."""
 
-
 Reduce = Literal["max", "mean", "sum"] | Callable[[NDArray[np.float64]], ArrayLike]
 """How a row's score is made of those of its outputs (n_points, n_outputs)."""
 

@@ -77,9 +77,6 @@ def rows_of_ranks(scores: Scores, ranks: Indices, rng: np.random.Generator) -> I
     return rows[np.searchsorted(-scores[rows], values) + place_in_tie]
 
 
-# Noise on every row
-
-
 def perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
     """Draw k rows under weights ``exp(beta * values)``: the k largest after Gumbel noise."""
     top, low = float(values.max()), float(values.min(where=values > -np.inf, initial=np.inf))
@@ -123,9 +120,6 @@ def raised(x: Scores, beta: float) -> Scores:
     if beta in (2, 4, 8):
         return raised(x * x, beta / 2)
     return x if beta == 1 else x**beta
-
-
-# Draws with replacement, repeats dropped
 
 
 def sample_by_rejection(weights: Weights, n: int, k: int, rng: np.random.Generator) -> Indices:

@@ -123,8 +123,6 @@ def name_or_callable(names: Iterable[str], *, what: str = "a callable") -> Rule:
 
 N_JOBS = Rule(lambda v: v is None or (is_integer(v) and v != 0), "None or an integer other than 0")
 FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
-
-
 BETA = number(0, text="a finite number, 0 (uniform) or larger", remedy='The limit of a large beta is sampler="topk".')
 
 
