@@ -33,7 +33,7 @@ from .._utils.validation import (
     one_of,
     shown,
 )
-from ._weights import Weights, check_log_proba, largest_bound, lure_weights
+from ._parts import Weights, check_log_proba, largest_bound, lure_weights
 
 _LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
 _OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
@@ -411,9 +411,6 @@ def counted(risk: RiskEstimate, losses: Weights, log_proba: Weights, counts: Wei
     return replace(risk, value=value, standard_error=error, step=1 / n)
 
 
-# --- ends of intervals ---------------------------------------------------------------------------
-
-
 def gamma_end(value: float, variance: float, step: float, tail: float, *, upper: bool) -> float:
     """One end of an interval of a risk, 0 or larger, beyond which the risk lies with probability ``tail``.
 
@@ -472,9 +469,6 @@ def difference_ends(
 def _distance(a: float, b: float, correlation: float) -> float:
     # the square of a sum of distances a and b, less what they have in common; rounding may leave less than 0
     return math.inf if math.isinf(a + b) else math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))
-
-
-# --- checks --------------------------------------------------------------------------------------
 
 
 def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
