@@ -451,10 +451,12 @@ class Campaign(CampaignBase):
         Served
             Printed, the addresses. It goes on in the background until its ``stop()``.
         """
-        self._check(batch=batch, overlap=overlap)
+        self._check(batch=batch, overlap=overlap, host=host, port=port)
         self._table()
         live = import_optional("skactive.campaign._live", "serve", "starlette uvicorn")
-        names = [annotator] if isinstance(annotator, str) else annotator
+        names = [annotator] if isinstance(annotator, str) else [*annotator]
+        for name in names:
+            self._check(annotator=name or None)
         pool = self._settings.get("pool")
         folder = (self.path.parent / pool[0]).parent if pool else None
         return live.Served(self, names, batch, overlap, host or live.LOCAL, port, folder)

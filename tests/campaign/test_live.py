@@ -67,7 +67,7 @@ def message(page="p", answers=(), rows=(), more=0, leaves=False):
     return {"page": page, "answers": list(answers), "rows": list(rows), "more": more, "leaves": leaves}
 
 
-def given(row, label="", key=None, age=0.0):
+def given(row, label="", key=None, age=0):
     return [key or uuid.uuid4().hex, row, TRUTH[row] if label == "" else label, age]
 
 
@@ -141,6 +141,8 @@ def test_strangers_other_hosts_other_sites_and_forms_are_told_nothing(serve, tmp
         asked(address, "exchange", message(), Origin="null"),
         asked(address, "exchange", message(), Content_Type="text/plain"),
         asked(address, "exchange", {"page": 1}),
+        asked(address, "exchange", message(more=float("inf"))),
+        asked(address, "exchange", message(answers=[given(0, age=float("nan"))])),
         asked(address, "picture/0/0"),
         asked(address, "../../etc/passwd"),
     ]
@@ -191,10 +193,22 @@ def test_rows_withdrawn_meanwhile_leave_the_page_and_answers_from_before_are_lef
     campaign.tell({f"r{row:03d}": "a"})
     campaign.withdraw([f"r{row:03d}"])
     assert say(address, rows=[row, other])["gone"] == [row]
-    (reply,) = say(address, answers=[given(row, "a", age=100.0)])["answers"].values()
+    (reply,) = say(address, answers=[given(row, "a", age=100_000)])["answers"].values()
     assert "is left out" in reply["note"]
-    (reply,) = say(address, answers=[given(other, "no label")])["answers"].values()
-    assert (reply["saved"], "must be one of" in reply["note"]) == (False, True)
+    for label, said in (
+        ("no label", "must be one of"),
+        ("\ud800", "half of a surrogate"),
+        ("a\0b", "no NUL"),
+        (" ", "empty"),
+    ):
+        (reply,) = say(address, answers=[given(other, label)])["answers"].values()
+        assert (reply["saved"], said in reply["note"]) == (False, True)
+    path, answer = campaign.path, given(other)
+    path.rename(tmp_path / "away")
+    begun(tmp_path)  # another campaign in its place
+    assert asked(address, "exchange", message(answers=[answer]))[0] == 503  # the page keeps the answer
+    (tmp_path / "away").replace(path)
+    assert say(address, answers=[answer])["answers"][answer[0]]["saved"]
 
 
 def test_a_row_that_is_put_off_does_not_keep_others_away(serve, tmp_path):
@@ -248,8 +262,14 @@ def test_a_second_server_and_a_port_that_is_taken_are_refused(serve, tmp_path):
     with pytest.raises(CampaignError, match="open for labelling already"):
         campaign.serve()
     (tmp_path / "other").mkdir()
-    with pytest.raises(CampaignError, match=f"`port` free.* {port}: Address already in use"):
-        begun(tmp_path / "other").serve(port=port)
+    other = begun(tmp_path / "other")
+    for where, said in (
+        ({"port": port}, f"`port` free.* {port}: Address already in use"),
+        ({"port": 65536}, "from 0 to 65535"),
+        ({"host": "0.0.0.0"}, "one address of this machine.*stands for all"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            other.serve(**where)
 
 
 def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_path):
