@@ -457,9 +457,7 @@ class Campaign(CampaignBase):
         names = [annotator] if isinstance(annotator, str) else [*annotator]
         for name in names:
             self._check(annotator=name or None)
-        pool = self._settings.get("pool")
-        folder = (self.path.parent / pool[0]).parent if pool else None
-        return live.Served(self, names, batch, overlap, host or live.LOCAL, port, folder)
+        return live.Served(self, names, batch, overlap, host or live.LOCAL, port)
 
     def columns(self) -> pd.DataFrame:
         """How each column of the table is read, as decided at the start: for models by name.

@@ -157,7 +157,7 @@ def test_strangers_other_hosts_other_sites_and_forms_are_told_nothing(serve, tmp
 def test_a_batch_is_the_one_that_the_labels_at_the_threshold_ask_for_however_late_it_is_chosen(tmp_path):
     one = begun(tmp_path)
     learner = Learner(one._twin(), 10)  # which does not run yet
-    desk = Desk(one._twin(), 10, 1, None, learner)
+    desk = Desk(one._twin(), 10, 1, learner)
     learner._ask(due_in(one._store.ledger(), 10, set()))
     rows = [row["row"] for row in desk.exchange("", Message.of(message(more=10)))["rows"]]
     for row in rows:

@@ -499,6 +499,9 @@ def test_a_double_click_labels_one_row_undo_and_another_key_correct_it_and_later
     browser.keys(Keys.ARROW_RIGHT)
     third = row_shown(browser, second)
     assert answers(campaign)[["id", "label"]].values.tolist() == [[first, "neg"], [first, "pos"]]
+    browser.js("document.querySelector('#labels button').focus()")
+    time.sleep(2.5)  # while the page asks the server anew
+    assert browser.js("document.activeElement.closest('#labels') !== null")
     browser.keys("o")
     assert browser.see("#todo").endswith("still open.")
     browser.driver.refresh()

@@ -50,14 +50,7 @@ class Served:
     """A campaign in browsers, until `stop`: ``addresses`` by annotator."""
 
     def __init__(
-        self,
-        campaign: CampaignBase,
-        annotators: Sequence[str],
-        batch: int,
-        overlap: int,
-        host: str,
-        port: int | None,
-        folder: Path | None,
+        self, campaign: CampaignBase, annotators: Sequence[str], batch: int, overlap: int, host: str, port: int | None
     ) -> None:
         secret = campaign._store.secret
         self._secrets = {secret(f"label {name}"): name for name in annotators}
@@ -68,7 +61,7 @@ class Served:
         self.addresses = {name: f"http://{at}/{one}/" for one, name in self._secrets.items()}
         self._learner = Learner(campaign._twin(), batch)
         self._desk_thread = ThreadPoolExecutor(1, "skactive desk")
-        made = self._desk_thread.submit(lambda: Desk(campaign._twin(), batch, overlap, folder, self._learner))
+        made = self._desk_thread.submit(lambda: Desk(campaign._twin(), batch, overlap, self._learner))
         self._desk = made.result()
         routes = [Route("/{secret}/{what:path}", self._answer, methods=["GET", "POST"])]
         quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "server_header": False}

@@ -57,9 +57,10 @@ class Page(NamedTuple):
 class Desk:
     """One thread hands out rows, takes answers, and says to the learner when a batch is due."""
 
-    def __init__(self, campaign: CampaignBase, batch: int, overlap: int, folder: Path | None, learner: Learner) -> None:
-        self._campaign, self._batch, self._overlap, self._folder = campaign, batch, overlap, folder
-        self._learner = learner
+    def __init__(self, campaign: CampaignBase, batch: int, overlap: int, learner: Learner) -> None:
+        self._campaign, self._batch, self._overlap, self._learner = campaign, batch, overlap, learner
+        pool = campaign._settings.get("pool")
+        self._folder = (campaign.path.parent / pool[0]).parent.resolve() if pool else None
         self._pages: dict[str, Page] = {}
         self._notes: dict[str, str] = {}  # by the keys of answers that were taken
         X = campaign._table()
@@ -145,11 +146,11 @@ class Desk:
         asked, n_rows = self._campaign._store.ledger().asked, len(self._campaign._ids)
         if self._folder is None or row not in asked or row >= n_rows or column >= len(self._columns):
             return None
-        value, folder = self._columns[column][row], self._folder.resolve()
-        if not isinstance(cell(value, folder), dict):
+        value = self._columns[column][row]
+        if not isinstance(cell(value, self._folder), dict):
             return None
-        file = (folder / value).resolve()  # links are followed before it is asked where the file is
-        return file if file.is_relative_to(folder) and file.is_file() else None
+        file = (self._folder / value).resolve()  # links are followed before it is asked where the file is
+        return file if file.is_relative_to(self._folder) and file.is_file() else None
 
     def page(self, annotator: str) -> str:
         """The page, which then asks for rows."""

@@ -79,7 +79,9 @@ function take(reply) {
   for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
   n = batch.rows.length;
   widen();
-  state.added.push(...reply.names.filter((name) => !labels().includes(name)));
+  const added = reply.names.filter((name) => !labels().includes(name));
+  state.added.push(...added);
+  if (added.length && !$("field").value) showLabels(); // buttons made anew lose the focus, and a click that is under way
   arrange(before, wasOpen && answerHere());
   if (reply.panel.version > here.version) showPanel(reply.panel);
   const { note } = notes.find((one) => one.note && !one.again) ?? {};
@@ -101,7 +103,6 @@ function arrange(before, isLost) {
   if (isLost || (wasEnd && here.waits && next !== undefined)) return go(next ?? n);
   if (wasEnd) state.at = n;
   showProgress();
-  if (!wasEnd && !$("field").value) showLabels();
   if (n !== before && wasEnd) showOverview();
 }
 
