@@ -64,7 +64,8 @@ def _run(command: str, options: Any) -> int:
         try:
             answer = _function(command)(options)
         except KeyboardInterrupt:
-            say("error", "interrupted. Only files that were reported as written are written.")
+            said = "interrupted. Only files that were reported as written are written."
+            _print(f"skactive {command}: error: {said}", sys.stderr)  # `say` could import what was half imported
             return 1
         except ImportError as error:
             package = (error.name or "").partition(".")[0]

@@ -284,14 +284,13 @@ def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_pat
 @pytest.mark.slow
 def test_every_answer_called_saved_outlives_kills(tmp_path):
     table().to_csv(tmp_path / "pool.csv", index=False)
-    shell = [sys.executable, "-m", "skactive"]
-    db = str(tmp_path / "y.db")
-    start = ["start", db, "--pool", str(tmp_path / "pool.csv"), "--id", "id", "--target", "y", "--labels", "a,b"]
-    subprocess.run([*shell, *start], check=True, capture_output=True)
+    db, pool = str(tmp_path / "y.db"), str(tmp_path / "pool.csv")
+    start = ["start", db, "--pool", pool, "--id", "id", "--target", "y", "--labels", "a,b", "--open"]
     saved, waiting, killer = {}, [], np.random.default_rng(0)
-    for _ in range(5):
-        label = [*shell, "label", db, "--no-browser", "--batch", "100"]
-        process = subprocess.Popen(label, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "true"}
+    for command in [start, *[["label", db, "--no-browser", "--batch", "100"]] * 4]:
+        command = [sys.executable, "-m", "skactive", *command]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
         while not (line := process.stderr.readline()).startswith("http"):
             assert line
         end = time.monotonic() + killer.uniform(0.2, 1.5)
