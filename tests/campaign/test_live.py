@@ -160,8 +160,7 @@ def test_a_batch_is_the_one_that_the_labels_at_the_threshold_ask_for_however_lat
     desk = Desk(one._twin(), 10, 1, learner)
     learner._ask(due_in(one._store.ledger(), 10, set()))
     rows = [row["row"] for row in desk.exchange("", Message.of(message(more=10)))["rows"]]
-    for row in rows:
-        desk.exchange("", Message.of(message(answers=[given(row)])))
+    desk.exchange("", Message.of(message(answers=map(given, rows))))
     due = due_in(one._store.ledger(), 10, set())
     assert due == 16  # ten picks and six answers: four rows are out, which is less than half
     assert learner._wanted.get() == 0
