@@ -54,7 +54,10 @@ def plain_label(value: Any, name: str) -> Any:
         return None
     if isinstance(value, str):
         # Spreadsheets leave spaces, numpy drops what ends in \0, and some programs part an accent from its letter.
-        return unicodedata.normalize("NFC", value).strip().strip("\0") or None
+        text = unicodedata.normalize("NFC", value).strip().strip("\0")
+        if re.search("[\0\ud800-\udfff]", text):  # no file of text can hold these
+            raise CampaignError(f"{name} must have no NUL and no half of a surrogate pair. Got {value!r}.")
+        return text or None
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer) and abs(int(value)) < 2**63:
