@@ -276,14 +276,13 @@ class SkorchNet(NetAdapter):
 
     def _predictions(self, outputs: Tensor) -> Tensor:
         """What the net predicts of its module's outputs (n_draws, n_rows, ...)."""
-        if self._takes_all:
-            return _without_last_axis(outputs) if self._is_regressor else outputs
-        outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
         if self._axis is not None and self._has_softmax_of_loss(outputs[0]):
             return outputs.softmax(self._axis + 1)
-        # One draw at a time: the function may take its first axis for the rows.
-        predictions = torch.stack([self._nonlinearity(draw) for draw in outputs])
-        return _without_last_axis(predictions) if self._is_regressor else predictions
+        if not self._takes_all:  # one draw at a time: the function may take its first axis for the rows
+            outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
+            outputs = torch.stack([self._nonlinearity(draw) for draw in outputs])
+        is_column = self._is_regressor and outputs.ndim == 3 and outputs.shape[-1] == 1  # else several targets
+        return outputs[..., 0] if is_column else outputs
 
     def _has_softmax_of_loss(self, outputs: Tensor) -> bool:
         """Whether skorch takes the softmax of several outputs a row, (n_rows, ...), where their loss takes it."""
@@ -297,11 +296,6 @@ def _other_prediction_error(found: str, method: str) -> NetError:
         f"{found}: put what {method} does beside into `predict_nonlinearity`, or give the class a method "
         "`sample_posterior(n_draws, rng)`."
     )
-
-
-def _without_last_axis(predictions: Tensor) -> Tensor:
-    """Reduce a regressor's predictions (n_draws, n_rows, 1) to (n_draws, n_rows), and leave several targets."""
-    return predictions[..., 0] if predictions.ndim == 3 and predictions.shape[-1] == 1 else predictions
 
 
 class _PlainRows(TensorRows):

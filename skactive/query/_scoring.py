@@ -46,7 +46,7 @@ from ._pool import Pool, check_fits, check_last_fit, model_of, pool_for
 
 Values = NDArray[np.float64]
 Score = Callable[..., Any]
-ReadyScore = Callable[..., Any]  # `score(draws, chunk, rows=which candidates)`: all else that it asks for is found
+ReadyScore = Callable[[Any, Any], Any]  # `score(draws, chunk)`: all else that it asks for is found by then
 Group = tuple[PoolDraws | None, Mapping[str, ReadyScore]]  # scores, and the draws that serve them all
 Outputs = tuple[str, types.Reduce, Any]  # what draws are of, and what `reduce` and `mask` say of several outputs
 Source = Callable[[str], Callable[[Any], Any]]  # finds what the score of a name asks for: a function of a chunk of rows
@@ -120,7 +120,13 @@ def _score_chunk(
     n_points = rows.stop - rows.start
     of_chunk, beside = (None, None) if draws is None else draws.both(chunk, n_points)
     arrays = None if of_places is None else of_places(chunk, of_chunk, beside)
-    return [_one_a_row(score(of_chunk, chunk, rows=rows), n_points) for score in scores.values()], arrays
+    return [_one_a_row(_answer(score, of_chunk, chunk, rows), n_points) for score in scores.values()], arrays
+
+
+def _answer(score: Any, draws: Any, chunk: Any, rows: slice) -> Any:
+    """A ready score of a chunk; one made here knows which candidates these are, for the rows of a mask."""
+    is_made_here = getattr(score, "func", None) is _of_draws
+    return score(draws, chunk, rows) if is_made_here else score(draws, chunk)
 
 
 def _one_a_row(scores: Any, n_points: int) -> Values:
@@ -154,7 +160,7 @@ def groups_for(
     others = {name: score for name, score in scores.items() if forms.get(name) is None}
     how = None if draws is None else (draws.kind, reduced[0], _mask_of(reduced[1], pool, draws))
     ready = ready_scores(others, learner, sources_of(learner, draws, targets), how)
-    by_law: list[Group] = [(form, {name: lambda found, *_, **__: found[0]}) for name, form in forms.items() if form]
+    by_law: list[Group] = [(form, {name: lambda found, chunk: found[0]}) for name, form in forms.items() if form]
     return [*by_law, (draws, ready)] if ready else by_law
 
 
@@ -219,7 +225,7 @@ def _ready(name: str, score: Score, learner: Any, sources: Mapping[str, Source],
 
 
 def _of_draws(
-    score: Score, sources: Mapping[str, Any], outputs: Outputs | None, draws: Any, chunk: Any, *, rows: slice
+    score: Score, sources: Mapping[str, Any], outputs: Outputs | None, draws: Any, chunk: Any, rows: slice
 ) -> Any:
     given = {keyword: source(chunk) for keyword, source in sources.items()}
     if not any(score is known for known in SCORES.values()):
@@ -242,7 +248,7 @@ def _own(values: Any) -> Any:
     return values.clone() if hasattr(values, "clone") else values.copy() if hasattr(values, "copy") else values
 
 
-def _of_learner(score: Score, learner: Any, draws: Any, chunk: Any, **_: Any) -> Any:
+def _of_learner(score: Score, learner: Any, draws: Any, chunk: Any) -> Any:
     return score(learner, chunk)
 
 
