@@ -144,16 +144,17 @@ def _what_is_returned(outputs: Tensor, masks: Pass, class_axis: int | None) -> t
     # The same numbers, in any arrangement: an axis may be gone, or stand elsewhere.
     both = (x.to(outputs.dtype).flatten().sort().values for x in (values, outputs))
     is_tail = bool(made) and torch.equal(*both)
-    tolerance = sum_tolerance(values if is_tail else outputs)
+    dtype = values.dtype if is_tail else outputs.dtype
     axes = range(1, outputs.ndim) if class_axis is None else [class_axis % outputs.ndim]
     for name, p in (("probabilities", outputs), ("log_probabilities", outputs.exp())):
-        found = [axis for axis in axes if _sums_to_one(p, axis, tolerance)]
+        found = [axis for axis in axes if _sums_to_one(p, axis, dtype)]
         if found:
             return name, found[0] if len(found) == 1 else by_layer
     return ("sigmoids" if is_tail and made == "sigmoids" else "logits"), by_layer
 
 
-def _sums_to_one(p: Tensor, axis: int, tolerance: float) -> bool:
+def _sums_to_one(p: Tensor, axis: int, dtype: torch.dtype) -> bool:
+    tolerance = sum_tolerance(p.movedim(axis, -1).to(dtype))
     return bool((p >= 0).all()) and bool(((p.double().sum(axis) - 1).abs() <= tolerance).all())
 
 
@@ -251,8 +252,7 @@ class SkorchNet(NetAdapter):
             return
         ours = self._predictions(outputs.unsqueeze(0))[0]
         if ours.ndim > 2 and not self._is_regressor:
-            tolerance = sum_tolerance(ours)
-            axes = [axis for axis in range(1, ours.ndim) if _sums_to_one(ours.cpu(), axis, tolerance)]
+            axes = [axis for axis in range(1, ours.ndim) if _sums_to_one(ours.cpu(), axis, ours.dtype)]
             self._axis = self._class_axis(ours, axes[0] if len(axes) == 1 else None)
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
