@@ -69,7 +69,7 @@ def largest_of(log_proba: Weights, n_labelled: int) -> float:
     return max(1.0, float(np.minimum(weights, n_labelled * share).max()))
 
 
-def largest_bound(bounds: Weights, n_labelled: int, n_pool: int) -> float:
+def largest_bound(bounds: Weights, n_labelled: float, n_pool: int) -> float:
     """The largest loss behind which a risk could hide, of what each row without a label can cost.
 
     As of `largest_of`, no large part of a risk can be that of a few rows: max over b of min(b, M · share), where all
