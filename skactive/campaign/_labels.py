@@ -64,7 +64,8 @@ def plain_label(value: Any, name: str) -> Any:
         return int(value)
     if isinstance(value, float | np.floating) and not math.isinf(value):
         return None if math.isnan(value) else float(value)
-    raise CampaignError(f"{name} must be a text, a finite number of 64 bits or a boolean. Got {value!r}.")
+    several = " Several labels a row are for StochasticBatchQuery, in a loop of your own." if np.ndim(value) else ""
+    raise CampaignError(f"{name} must be a text, a finite number of 64 bits or a boolean. Got {value!r}.{several}")
 
 
 def kind_of(labels: Iterable[Any]) -> str | None:
