@@ -160,7 +160,8 @@ class Accuracy:
 
     def _shown(self, interval: Any) -> str:
         if self.measure != "accuracy":
-            return f"{interval.value:.3g} (95 %: at least {interval.low:.3g})"
+            error, low = (_count(end) if abs(end) >= 999.5 else f"{end:.3g}" for end in (interval.value, interval.low))
+            return f"{error} (95 %: at least {low})"
         ends = f"{_percent(interval.low)} to {_percent(interval.high)}"
         return f"{_percent(interval.value)} (95 % interval {ends})" if self.is_told else f"{ends} (95 % interval)"
 

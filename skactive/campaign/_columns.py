@@ -139,7 +139,9 @@ def _number_reading(said: pd.Series, decimal: str | None) -> Reading | None:
         return Reading("number")
     if parts["digits"].str.fullmatch(CODES).any() and not parts["digits"].str.contains("[.,]").any():
         return None
-    before, after = parts[["before", "after"]].value_counts().index[0]
+    units = parts[["before", "after"]].value_counts()
+    is_bare = len(said) - len(parts) >= units.iloc[0]  # numbers that are no texts have no unit
+    before, after = ("", "") if is_bare else units.index[0]
     if after and (parts["after"] == after).sum() < 2:  # a unit comes again, and a text of one row is not kept
         return None
     digits = parts["digits"][(parts["before"] == before) & (parts["after"] == after)]
@@ -197,6 +199,8 @@ def read(column: pd.Series, reading: Reading) -> Any:
 def _numbers(column: pd.Series, reading: Reading) -> pd.Series:
     if pd.api.types.is_timedelta64_dtype(column):
         return column.dt.total_seconds()
+    if reading.after in ("%", "‰"):  # 0.06 without its sign may be six percent
+        column = column.astype(object).where(_is_text(column))
     if pd.api.types.is_numeric_dtype(column):
         return column.astype(np.float64)
     if reading.form == "boolean":

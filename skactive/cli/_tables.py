@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.csv
 from pyarrow import compute, parquet
 
-from ..campaign._columns import GAPS, read, readings_of
+from ..campaign._columns import GAPS, NEARLY_ALL, read, readings_of
 from ._cells import OPEN, TOO_LONG, Choices, Dialect, File, Header, column_of, plain_text, plain_values, table_of
 from ._files import FileError, atomic_write, check_size, contents
 from ._workbooks import read_workbook, write_workbook
@@ -40,6 +40,8 @@ WHOLE = r"^-?(0|[1-9][0-9]*)$"
 TELEPHONE = r"^\+[0-9]{7}"
 NUMBER = r"(?i)^[+-]?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?)$"
 WITH_COMMA = NUMBER.replace(r"\.", ",")
+INTEGER = r"(0|[1-9][0-9]*|[1-9][0-9]{0,2}(GROUP[0-9]{3})+)"
+WITH_MARK = rf"^[^\w.,]{{0,3}}({INTEGER}(MARK[0-9]+)?|MARK[0-9]+)(e[+-]?[0-9]+)?[^0-9.,;]{{0,12}}$"
 PARTED_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 
 # --- reading --------------------------------------------------------------------------------------
@@ -264,16 +266,20 @@ def _cells(column: Any) -> Any:
 
 def _decimal_mark(columns: list[Any], delimiter: str, like: Dialect) -> str | None:
     """The mark that columns of numbers show, if it is one; else that of a file like it."""
-    found = {mark for mark in ",." if any(_shows(texts, mark) for texts in columns)}
+    found = {mark for mark, other in (",.", ".,") if any(_shows(texts, mark, other) for texts in columns)}
     if len(found) == 1:
         return found.pop()
     return like.decimal if delimiter in (like.sep, "\t") else None
 
 
-def _shows(texts: Any, mark: str) -> bool:
+def _shows(texts: Any, mark: str, other: str) -> bool:
+    """True if nearly all are numbers, which may have thousands parted and a unit, and some show their decimal mark."""
     marked = texts.filter(compute.match_substring(texts, mark))
-    pattern = WITH_COMMA if mark == "," else NUMBER
-    return len(marked) > 0 and _all_match(texts, pattern) and not _all_match(marked, PARTED_THOUSANDS)
+    pattern = WITH_MARK.replace("GROUP", re.escape(other)).replace("MARK", re.escape(mark))
+    some = marked.filter(compute.match_substring_regex(marked, pattern))
+    if not len(some) or _all_match(some, PARTED_THOUSANDS):
+        return False
+    return compute.mean(compute.match_substring_regex(texts, pattern)).as_py() > NEARLY_ALL
 
 
 def _typed(column: Any, texts: Any, name: str, file: File) -> Any:

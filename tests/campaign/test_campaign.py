@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -282,6 +283,7 @@ def test_numbers_are_predicted_by_a_regressor(tmp_path):
     assert (accuracy.measure, accuracy.n_labels, accuracy.weighted) == ("root mean squared error", 30, False)
     assert 0 <= accuracy.low < accuracy.value < accuracy.high == np.inf
     assert re.match(r"root mean squared error \d.* \(95 %: at least \d.*\) of guesses for the \d+ rows", str(accuracy))
+    assert "error 1,040 (95 %: at least 595)" in str(replace(accuracy, value=1040.3, low=595.2))
     assert "as if the rows with a label were like the others" in str(accuracy)
     assert "There is no upper end, as a few large errors may not have been met" in str(accuracy)
     assert campaign.recheck(40)["difference"].is_monotonic_decreasing

@@ -28,6 +28,8 @@ CASES = {  # cells, the decimal mark of the table, kind, the last value, how man
     "commas that do": ([*TENTHS, "1,234.5", "12,573"], None, "number", 12573.0, 0),
     "a unit for all": ([f"{cell} mg" for cell in TENTHS], None, "number", 23.1, 0),
     "per cent": ([f"{cell}%" for cell in TENTHS], None, "number", 23.1, 0),
+    "a number beside per cent": ([*[f"{cell}%" for cell in TENTHS], 0.231], None, "number", None, 1),
+    "units beside numbers": ([*map(float, TENTHS), "12 mg", "13 mg"], None, "number", None, 2),
     "money": ([f"${cell}" for cell in TENTHS], None, "number", 23.1, 0),
     "units that differ": (["12 mg", "3 g"] * 20, None, "category", "3 g", 0),
     "decimal commas": ([*COMMAS, "1.065,00"], None, "number", 1065.0, 0),

@@ -277,6 +277,10 @@ def test_what_a_file_leaves_open_is_as_in_the_pool_and_what_it_shows_is_not():
     assert read("id;n\na;1\n", like=Dialect(";", ",")).attrs["dialect"].decimal == ","
     assert read("id,n\na,1\n", like=Dialect(";", ",")).attrs["dialect"].decimal is None
     assert read("id;x\na;1.028\n", dialect=Dialect(decimal=","))["x"].tolist() == [1028]
+    for shown in ("1.654,50", "7,5 €", "-2,5"):  # by thousands, by a unit
+        assert read(f'x,y,kind\n1.028,"{shown}",kg\n')["x"].tolist() == [1028]
+    for other in ("1. Platz", "1,028", "11.02.2020", "v1,5"):
+        assert read(f"x\ty\n1.028\t{other}\n")["x"].tolist() == [1.028]
     frame = pd.DataFrame({"id": ["é"], "x": [1.5]})
     for encoding in ("cp1252", "utf-16"):
         write_table(frame, "b.csv", Dialect(";", ",", encoding))
