@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+import scipy.stats
 import skorch
 import torch
 from skorch.helper import SliceDict
@@ -153,6 +154,41 @@ def test_a_net_that_predicts_otherwise_than_its_outputs_say_is_refused():
     net = Wrapped(mlp(), dataset=Scaled, **QUIET).fit(X, y)
     with pytest.raises(ValueError, match=r"must predict what its module and its `predict_nonlinearity` give"):
         draws_of(net, X)
+
+
+class Colder:
+    def predict_proba(self, X):
+        p = torch.as_tensor(np.asarray(self.logits(X))).softmax(-1).numpy() ** 4
+        return p / p.sum(1, keepdims=True)
+
+
+class ColderNet(Colder, skorch.NeuralNetClassifier):
+    logits = skorch.NeuralNetClassifier.forward
+
+
+class ColderModule(Colder, nn.Sequential):
+    def logits(self, X):
+        return self(torch.as_tensor(X)).detach()
+
+
+class Drawn(ColderNet):
+    def sample_posterior(self, n_draws, rng):
+        p = torch.from_numpy(rng.dirichlet([1, 1], (n_draws, 240)))
+        return lambda X: p[:, X[:, 0].astype(int)]
+
+
+@pytest.mark.parametrize("make", [ColderNet, Drawn, lambda net, **_: ColderModule(*net).eval()])
+def test_a_net_whose_class_predicts_by_itself_is_scored_by_that_and_drawn_from_by_its_own_draws_alone(make):
+    net, query = make(mlp(), **QUIET), StochasticBatchQuery("entropy", random_state=0)
+    net = net if isinstance(net, nn.Module) else net.initialize()
+    query.select(net, X, 3)
+    p = net.predict_proba(X).astype(float)
+    np.testing.assert_allclose(query.scores_, scipy.stats.entropy(p, axis=1), atol=1e-6)
+    if isinstance(net, Drawn):
+        assert len(StochasticBatchQuery("bald").select(net, X, 3)) == 3
+    else:
+        with pytest.raises(ValueError, match="has a `predict_proba` of its own"):
+            StochasticBatchQuery("bald").select(net, X, 3)
 
 
 @pytest.mark.filterwarnings("ignore:You set iterator_valid__shuffle=True")
