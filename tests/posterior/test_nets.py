@@ -429,11 +429,11 @@ def test_compiled_parts_are_drawn_from_as_they_were(change):
 
 def leaves_early(m, x):
     h = m.net[:3](x / 240)
-    return m.net[3](h) if bool((x[:, 0] > 120).all()) else m.net[3](h.tanh())  # all rows are sure
+    return m.net[3](h) if bool((x[:, 0] > 168).all()) else m.net[3](h.tanh())  # all rows are sure
 
 
 def test_a_net_that_leaves_early_only_if_all_rows_are_sure_is_refused_whatever_the_first_row_is():
-    for seed in range(5):
+    for seed in range(20):  # of 32 rows, of which 30 % are sure, none is: 1e-5
         unsure_first = np.concatenate([X[X[:, 0] < 120][:1], rng(seed).permutation(X)])
         with pytest.raises(ValueError, match="compute each row by itself"):
             draws_of(Around(leaves_early).eval(), unsure_first)
