@@ -138,8 +138,6 @@ def _represent(estimator: Any) -> Represent:
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
             "CalibratedClassifierCV gives any classifier one."
         )
-    if type(estimator) is MLPClassifier:
-        return partial(_hidden_and_last_layer, estimator)
     return _ByMethods(estimator, lambda model, X: (class_outputs(model.predict_proba(X), model), _embed(model)(X)))
 
 
@@ -153,14 +151,6 @@ def _hidden_layers(estimator: Any, X: Any) -> NDArray[Any]:
     for weights, bias in zip(estimator.coefs_[:-1], estimator.intercepts_[:-1], strict=True):
         X = activation(X @ weights + bias)
     return X
-
-
-def _hidden_and_last_layer(estimator: MLPClassifier, X: Any) -> tuple[Any, NDArray[Any]]:
-    hidden, last = _hidden_layers(estimator, X), copy.copy(estimator)
-    vars(last).pop("feature_names_in_", None)
-    last.coefs_, last.intercepts_ = estimator.coefs_[-1:], estimator.intercepts_[-1:]
-    last.n_layers_, last.n_features_in_ = 2, hidden.shape[1]
-    return class_outputs(last.predict_proba(hidden), estimator), hidden
 
 
 def _on_host(embeddings: Any) -> Any:
