@@ -77,9 +77,9 @@ def _forest(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> Pr
 
 
 def _values_and_leaves(forest: Any, trees: Sequence[Any], X: Any) -> tuple[Floats, Any]:
-    """What trees predict, (n_trees, n_rows), and the leaves of all of them; of some trees the latter are no place."""
-    leaves = of_trees(forest, trees, "apply", X)
-    values = [tree.tree_.value[of_tree, 0, 0] for tree, of_tree in zip(trees, leaves, strict=True)]
+    """What trees predict, (n_trees, n_rows, ...), and the leaves of all of them; of some trees these are no place."""
+    leaves, outputs = of_trees(forest, trees, "apply", X), slice(None) if forest.n_outputs_ > 1 else 0
+    values = [tree.tree_.value[of_tree, outputs, 0] for tree, of_tree in zip(trees, leaves, strict=True)]
     return np.stack(values), leaves.T.astype(leaf_type(trees)) if len(trees) == len(forest.estimators_) else None
 
 

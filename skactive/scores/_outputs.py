@@ -33,8 +33,8 @@ def score_outputs(score: Callable[..., Any], draws: Any, kind: str, side: Mappin
     n_axes, shape = AXES[kind], tuple(draws.shape)
     if "target_draws" in side:
         raise ValueError(
-            'Rows of several outputs have no "epig", which does not say which outputs matter at which targets. Use '
-            f'"bald", or a model of one output. Got draws of shape {shape}.'
+            '`draws` must be of one output for "epig", which does not say which outputs matter at which targets. Got '
+            f'shape {shape}. Use "bald", or a model of one output.'
         )
     of_all = (shape[1], *shape[n_axes:])
     side = {name: _of_outputs(name, value, of_all) for name, value in side.items()}
@@ -61,7 +61,7 @@ def reduce_outputs(scores: Any, reduce: Reduce, mask: Any = None) -> Any:
     if callable(reduce):
         values = as_array(scores)
         return check_scores(reduce(values.reshape(len(values), -1)), "reduce", minus_inf=True)
-    of_rows = torch.as_tensor(scores).reshape(len(scores), -1)
+    of_rows = torch.as_tensor(scores, device=device_of(scores)).reshape(len(scores), -1)
     counts = torch.ones_like(of_rows, dtype=torch.bool)
     if mask is not None:
         counts = torch.as_tensor(check_mask(mask, tuple(scores.shape)), device=of_rows.device).reshape(of_rows.shape)

@@ -47,7 +47,7 @@ SPLITS = [(range(40), range(40, 60))] * 2
         ({"scoring": ["accuracy", "accuracy"]}, "`scoring` as a list .* differently"),
         ({"scoring": {"round": "accuracy"}}, "`scoring` must have .* none of trial"),
         ({"y": GAP}, "`y` must have a finite label for every row. Got .* in row 3, and 1 such"),
-        ({"y": LABELS[1:]}, r"`y` must have shape \(60,\).*Got \(59,\)"),
+        ({"y": LABELS[1:]}, r"`y` must have shape \(60, \.\.\.\).*Got \(59,\)"),
         ({"X_test": X[:30]}, "`X_test` and `y_test` must be given"),
         ({"splits": SPLITS, "test_size": 0.5}, "Only one of `X_test`, `test_size` and `splits`"),
         ({"test_size": 60}, "`test_size` must leave rows to train on: .* below 60"),

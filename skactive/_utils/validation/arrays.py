@@ -305,11 +305,15 @@ def check_positions(name: str, rows: Any, n_points: int, *, at_least: int = 1) -
 
 
 def check_joint_draws(shape: Any, method: str) -> None:
+    if len(shape) > 3:
+        raise ValueError(
+            f"`draws` must have shape (n_draws, n_points, n_classes) for {method}. Got {tuple(shape)}: rows of several "
+            "outputs (labels, pixels or tokens) are for StochasticBatchQuery, with a `reduce`."
+        )
     if len(shape) != 3 or shape[0] < 2:
         raise ValueError(
             f"`n_draws` must be 2 or more for {method}, and `estimator` a classifier: it looks at how draws of class "
-            f"probabilities, shape (n_draws, n_points, n_classes), differ. Got draws of shape {tuple(shape)}. Rows of "
-            "several outputs (labels, pixels or tokens) are for StochasticBatchQuery, with a `reduce`."
+            f"probabilities, shape (n_draws, n_points, n_classes), differ. Got draws of shape {tuple(shape)}."
         )
 
 
