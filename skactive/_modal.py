@@ -140,9 +140,6 @@ def _replace(classes: tuple[type, ...], name: str, function: Any) -> None:
     setattr(owner, name, method)
 
 
-# --- rows -------------------------------------------------------------------------------------------
-
-
 def _checking(check: Any) -> Any:
     """The check of new data under scikit-learn's keyword, renamed in 1.6; gaps in a DataFrame are the estimator's."""
 

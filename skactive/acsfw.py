@@ -123,10 +123,6 @@ class ACSFWQuery(BatchQuery):
     weights_, n_informative_
         The ``weights`` and ``n_informative`` of a `CoreSet`.
 
-    See Also
-    --------
-    BatchBALDQuery : Asks what a batch says about the model, rather than how well it stands for the pool.
-
     Notes
     -----
     The batch stands for the pool only if the model is trained with ``weights_`` as ``sample_weight``, which neither

@@ -49,13 +49,7 @@ from .query._pool import check_fits, pool_for
 from .query._scoring import Source, check_enough_draws, name_of, ready_scores
 from .scores import SCORES
 
-__all__ = [
-    "CausalBALDQuery",
-    "EffectEstimate",
-    "estimate_effects",
-    "predict_effects",
-    "sqrt_pehe",
-]
+__all__ = ["CausalBALDQuery", "EffectEstimate", "estimate_effects", "predict_effects", "sqrt_pehe"]
 
 Floats = NDArray[np.float64]
 

@@ -1,15 +1,10 @@
 """Whether the tests see faults: seeded mutants of the rooms with arithmetic, each against the tests of its room.
 
-    python tests/mutation.py [--rooms samplers query] [--n 200] [--seed 0] [--jobs 2] [--again FILE] [--out FILE]
+    python tests/mutation.py [--rooms samplers query] [--n 200] [--seed 0] [--jobs 2] [--out FILE]
 
 A mutant is the package with one comparison, sign, operator, condition or number changed. It is killed if a test of its
 room fails (or runs for too long), and survives otherwise; some mutants change nothing and cannot be killed. The same
-seed gives the same mutants of the same code, so that two suites can be compared: what survives the tests of one
-checkout can be tried with those of another that has the same package (``--again FILE``).
-
-To save time, tests that never come to the changed line are left out: a first pass writes down which tests execute
-which lines. A line that a shared fixture executes is tested by all tests of its file, one that runs at import by all.
-Needs the package coverage, and forks (no Windows).
+seed gives the same mutants of the same code.
 """
 
 from __future__ import annotations
@@ -22,16 +17,13 @@ import json
 import os
 import random
 import shutil
-import signal
+import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
@@ -70,8 +62,7 @@ class Mutant:
     start: int
     stop: int
     text: str
-    first_line: int
-    last_line: int
+    line: int
     was: str
 
 
@@ -86,7 +77,7 @@ def mutants_of(room: str) -> Iterator[Mutant]:
                 )
                 was = ast.get_source_segment(source, node) or ""
                 where = str(path.relative_to(ROOT))
-                yield Mutant(room, where, start, start + len(was), text, node.lineno, node.end_lineno or 0, was)
+                yield Mutant(room, where, start, start + len(was), text, node.lineno, was)
 
 
 def changes(tree: ast.AST, source: str) -> Iterator[tuple[ast.expr, str]]:
@@ -147,115 +138,6 @@ def chosen(rooms: list[str], n: int, seed: int) -> list[Mutant]:
     return found
 
 
-def survivors_in(file: Path) -> list[Mutant]:
-    rows = json.loads(file.read_text())
-    return [Mutant(**row) for row in rows if not row.pop("outcome").startswith("killed")]
-
-
-# --- running tests ----------------------------------------------------------------------------------
-
-
-def load_libraries() -> None:
-    """What takes seconds to import is imported once, before processes fork."""
-    import coverage, modAL.models, pandas, scipy.stats, sklearn.ensemble, skorch, torch  # noqa
-
-    torch.set_num_threads(1)
-
-
-def in_a_fork(folder: Path, function, *args) -> int:
-    """The status of a function that runs in a process of its own, in a checkout; -1 if it took too long."""
-    pid = os.fork()
-    if pid == 0:
-        os.setpgid(0, 0)
-        log = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(log, 1), os.dup2(log, 2)
-        os.chdir(folder)
-        sys.path[:0] = [str(folder), str(folder / "tests")]
-        try:
-            os._exit(int(function(*args)))
-        except BaseException:
-            os._exit(1)
-    ends = time.monotonic() + TOO_LONG
-    while time.monotonic() < ends:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.killpg(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return -1
-
-
-def pytest_of(*arguments: str, plugins: tuple = ()) -> int:
-    plain = ["-n=0", "-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
-    return int(pytest.main([*plain, *arguments], plugins=list(plugins)))
-
-
-class Contexts:
-    """Tells coverage which test, or which shared fixture, executes lines."""
-
-    def __init__(self, measured) -> None:
-        self.measured = measured
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item, nextitem):
-        self.now = item.nodeid
-        self.measured.switch_context(self.now)
-        try:
-            return (yield)
-        finally:
-            self.measured.switch_context("")
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef, request):
-        if fixturedef.scope == "function":
-            return (yield)
-        of = fixturedef.baseid
-        self.measured.switch_context(f"fixture {of if of.endswith('.py') else ''}")
-        try:
-            return (yield)
-        finally:
-            self.measured.switch_context(self.now)
-
-
-def measure(room: str, data: str) -> int:
-    """Run the tests of a room and write down which of them execute which lines."""
-    import coverage
-
-    source = [f"skactive/{folder}" for folder in ROOMS[room][0]]
-    measured = coverage.Coverage(data_file=data, include=[f"{path}/*" for path in source], branch=False)
-    measured.start()
-    status = pytest_of(*(f"tests/{path}" for path in ROOMS[room][1]), plugins=(Contexts(measured),))
-    measured.stop()
-    measured.save()
-    return status
-
-
-def tests_by_line(room: str, folder: Path, data: str) -> dict[tuple[str, int], set[str]]:
-    import coverage
-
-    found: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
-    lines = coverage.CoverageData(data)
-    lines.read()
-    for path in lines.measured_files():
-        for line, contexts in lines.contexts_by_lineno(path).items():
-            found[str(Path(path).relative_to(folder)), line] |= set(contexts)
-    return found
-
-
-def selected(mutant: Mutant, by_line: dict[tuple[str, int], set[str]]) -> list[str]:
-    """The tests that may see a mutant: by name, by file, or all of the room."""
-    lines = range(mutant.first_line, mutant.last_line + 1)
-    contexts = set().union(*(by_line.get((mutant.path, line), set()) for line in lines))
-    if not contexts:
-        return []
-    if contexts & {"", "fixture "}:
-        return [f"tests/{path}" for path in ROOMS[mutant.room][1]]
-    files = {context.removeprefix("fixture ") for context in contexts if context.startswith("fixture ")}
-    alone = {name for name in contexts if not name.startswith("fixture ") and name.partition("::")[0] not in files}
-    return [*sorted(alone), *sorted(files)]
-
-
 def copy_of_checkout(parent: Path, name: str) -> Path:
     folder = parent / name
     for part in ("skactive", "tests"):
@@ -265,19 +147,25 @@ def copy_of_checkout(parent: Path, name: str) -> Path:
     return folder
 
 
-def outcome(mutant: Mutant, folder: Path, by_line: dict[tuple[str, int], set[str]]) -> str:
-    tests = selected(mutant, by_line)
-    if not tests:
-        return "not executed"
+def status_of(room: str, folder: Path) -> int:
+    """What pytest says of the tests of a room in a checkout; 0 if all pass."""
+    plain = ["-n=0", "-q", "-x", "-p", "no:cacheprovider", "--tb=no"]
+    command = [sys.executable, "-m", "pytest", *plain, *(f"tests/{path}" for path in ROOMS[room][1])]
+    options = {"cwd": folder, "env": os.environ | {"PYTHONPATH": str(folder)}, "capture_output": True}
+    return subprocess.run(command, timeout=TOO_LONG, check=False, **options).returncode
+
+
+def outcome(mutant: Mutant, folder: Path) -> str:
     file = folder / mutant.path
     before = file.read_text()
     file.write_text(before[: mutant.start] + mutant.text + before[mutant.stop :])
     try:
-        status = in_a_fork(folder, pytest_of, *tests)
+        return "killed" if status_of(mutant.room, folder) else "survived"
+    except subprocess.TimeoutExpired:
+        return "killed (too long)"
     finally:
         file.write_text(before)
         shutil.rmtree(folder / ".hypothesis", ignore_errors=True)
-    return {0: "survived", -1: "killed (too long)"}.get(status, "killed")
 
 
 def main() -> None:
@@ -286,42 +174,30 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=200, help="mutants in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--again", type=Path, help="a file of an earlier run: try only the mutants that survived")
     parser.add_argument("--out", type=Path, help="a JSON file of mutants and what became of them")
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    load_libraries()
-    mutants = survivors_in(options.again) if options.again else chosen(options.rooms, options.n, options.seed)
-    rooms = [room for room in options.rooms if any(mutant.room == room for mutant in mutants)]
+    mutants = chosen(options.rooms, options.n, options.seed)
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(options.jobs) as pool:
         folders = [copy_of_checkout(Path(scratch).resolve(), f"checkout {i}") for i in range(options.jobs)]
-
-        def measured(room: str) -> dict[tuple[str, int], set[str]]:
-            folder, data = folders.pop(), f"{scratch}/{room}.coverage"
-            status = in_a_fork(folder, measure, room, data)
-            if status:
+        for room in options.rooms:
+            if status := status_of(room, folders[0]):
                 raise SystemExit(f"The tests of {room} fail without any change (status {status}).")
-            by_line = tests_by_line(room, folder, data)
-            folders.append(folder)
-            return by_line
-
-        by_room = dict(zip(rooms, pool.map(measured, rooms), strict=True))
 
         def tried(mutant: Mutant) -> str:
             folder = folders.pop()
-            found = outcome(mutant, folder, by_room[mutant.room])
+            found = outcome(mutant, folder)
             folders.append(folder)
-            print(f"{found:>18}  {mutant.path}:{mutant.first_line}  {mutant.was!r} -> {mutant.text!r}", flush=True)
+            print(f"{found:>18}  {mutant.path}:{mutant.line}  {mutant.was!r} -> {mutant.text!r}", flush=True)
             return found
 
         found = list(pool.map(tried, mutants))
     if options.out:
         rows = [asdict(mutant) | {"outcome": of} for mutant, of in zip(mutants, found, strict=True)]
         options.out.write_text(json.dumps(rows, indent=1))
-    for room in rooms:
+    for room in options.rooms:
         counts = collections.Counter(of for mutant, of in zip(mutants, found, strict=True) if mutant.room == room)
         print(f"{room}: {dict(counts)}")
-    print(f"all: {dict(collections.Counter(found))}")
 
 
 if __name__ == "__main__":

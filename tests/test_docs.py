@@ -39,7 +39,7 @@ def test_readme_loop_runs_without_a_warning_and_prints_the_accuracies_shown(of_c
     assert printed == pytest.approx(expected, abs=0.03)
 
 
-LONG = {"experiments", "net", "noise", "regression"}
+LONG = {"experiments", "label_a_table", "net", "noise", "regression"}  # of the second, tests/cli has the commands
 
 
 class WithShell(doctest.DocTestParser):

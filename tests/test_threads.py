@@ -26,7 +26,7 @@ X, y = load_digits(return_X_y=True)
 X = X / 16
 POOL = X[100:250]
 FOREST = RandomForestClassifier(5, random_state=0).fit(X[:100], y[:100])
-N_THREADS = 6
+N_THREADS = 4
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from skactive import _modal as modal
 from skactive._utils.devices import one_thread
 from skactive._utils.randomness import check_random_state, seeded, seeded_clone
 from skactive._utils.statistics import Estimate, estimate, holm
-from skactive.experiment import _plan as plan
+from skactive.experiment import _run as plan
 
 STUDIES = ("which_query", "tabular", "probabilities", "cold_start", "model_choice")
 MINUTES = {"smallest": 1, "quick": 20, "full": 330}

@@ -25,7 +25,7 @@ from skactive import StochasticBatchQuery
 from skactive.plotting import _drawing as drawing
 from skactive.query import score_pool
 from skactive.risk import estimate_risk
-from skactive.risk._weights import largest_of
+from skactive.risk._parts import largest_of
 from skactive.samplers import power
 
 TITLE = "How often intervals of a risk hold it"

@@ -29,7 +29,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skactive import StochasticBatchQuery
 from skactive._utils.randomness import seeded_clone
 from skactive._utils.statistics import estimate
-from skactive.experiment._plan import choose_initial
+from skactive.experiment._run import choose_initial
 from skactive.plotting import _drawing as drawing
 from skactive.stopping import StoppingReport
 

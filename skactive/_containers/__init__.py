@@ -123,9 +123,6 @@ def _joinable(rows: Any) -> Any:
     return rows.to_pandas() if library_of(rows) == "pyarrow" else rows
 
 
-# --- values that are given one a row ----------------------------------------------------------------
-
-
 def aligned(values: Any, X: Any, name: str, rows: Indices | None = None) -> Any:
     """Values, one for each row, in the order of the rows: by index where both have one, else by position.
 
@@ -151,9 +148,6 @@ def _order_of(theirs: Any, ours: Any, name: str) -> Indices:
         f"`{name}` must have the index of its rows, each entry once, or no index. Got {theirs[:5].tolist()}, where the "
         f"rows have {ours[:5].tolist()}. Give `.to_numpy()` of what is in the order of the rows already."
     )
-
-
-# --- chunks -----------------------------------------------------------------------------------------
 
 
 def rows_per_chunk(X: Any, n_values: int, most_bytes: int = _MAX_CHUNK_BYTES) -> int:
@@ -202,9 +196,6 @@ def n_first(X: Any, rows: Indices | None) -> int:
     return count_rows(X) if rows is None else len(rows)
 
 
-# --- columns ----------------------------------------------------------------------------------------
-
-
 def column_position(X: Any, column: Any, name: str) -> int:
     """Position of a column given by position, negative from the end, or in a DataFrame by its name."""
     n_columns, names = count_columns(X), kind_of(X).names(X) or []
@@ -250,9 +241,6 @@ def set_column(X: Any, position: int, value: int) -> Any:
 
 def drop_column(X: Any, position: int) -> Any:
     return kind_of(X).with_column(X, position, [])
-
-
-# --- bytes ------------------------------------------------------------------------------------------
 
 
 def bytes_per_row(X: Any) -> float | None:

@@ -103,8 +103,6 @@ class Stream:
         self._like: Any = None
         self._begun: tuple[Indices | None, list[Any], Iterator[Any]] | None = None
 
-    # --- passes -------------------------------------------------------------------------------------
-
     def chunks(self, rows: Indices | None, size: int) -> Iterator[Any]:
         """All rows, or those at some positions, in their order and ``size`` at a time: one pass if they are sorted."""
         left: list[Any] = []
@@ -175,8 +173,6 @@ class Stream:
         with failure_explained("Reading `X_pool`"):
             yield from self.source.read(wanted)
 
-    # --- rows ---------------------------------------------------------------------------------------
-
     def take(self, rows: Indices) -> Any:
         """Rows at some positions, in this order, by a pass of their own."""
         wanted = np.unique(rows)
@@ -213,8 +209,6 @@ class Stream:
 
     def _empty_error(self) -> ValueError:
         return ValueError(f"`X_pool` is empty: this {self.source.name} has no rows.")
-
-    # --- how many -----------------------------------------------------------------------------------
 
     def count(self, why: str) -> int:
         """How many rows there are. If finding out is as much work as reading them, they are read and stored."""

@@ -37,9 +37,6 @@ def _rows_of_block(n_columns: int) -> int:
     return min(2**17, 1 + _BLOCK // (8 * n_columns + 8))
 
 
-# --- blocks of the user's own -----------------------------------------------------------------------
-
-
 @dataclass(eq=False)
 class Blocks:
     """What `skactive.blocks` returns: blocks of rows, in order, as a pool."""
@@ -113,9 +110,6 @@ class GivenBlocks(Source):
             start += count(block)
 
 
-# --- Arrow and polars -------------------------------------------------------------------------------
-
-
 class ArrowDataset(Source):
     """The files of a dataset, in its order. Of Parquet files, row groups without a wanted row are not read."""
 
@@ -178,9 +172,6 @@ class PolarsPlan(Source):
         for block in found:
             yield start, block
             start += block.height
-
-
-# --- dask -------------------------------------------------------------------------------------------
 
 
 class DaskBlocks(Source):
@@ -263,9 +254,6 @@ def _counted(block: Any, length: int | None) -> int:
     if length is not None and count(block) != length:
         raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {count(block)}.")
     return count(block)
-
-
-# --- torch ------------------------------------------------------------------------------------------
 
 
 class TorchItems(Source):

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 Auto = Literal["auto"]
 
 # --- scores and samplers --------------------------------------------------------------------------
-
 PredictionScore = Literal[
     "bald", "entropy", "epig", "gaussian_bald", "margin", "std_dev", "variance", "variation_ratio"
 ]
@@ -20,7 +19,6 @@ SamplerName = Literal["power", "softmax", "softrank", "topk", "uniform"]
 
 OwnScore = Callable[..., Any]
 """``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number a row."""
-
 
 Reduce = Literal["max", "mean", "sum"] | Callable[[NDArray[np.float64]], ArrayLike]
 """How a row's score is made of those of its outputs (n_points, n_outputs)."""
@@ -64,7 +62,6 @@ Optimizer = Literal["adam", "adamw", "sgd"]
 Output = Literal["logits", "probabilities", "log_probabilities"]
 
 # --- risk, stopping, experiments ------------------------------------------------------------------
-
 LossName = Literal["absolute_error", "brier", "log_loss", "squared_error", "zero_one"]
 Loss = LossName | Callable[..., Any]
 Side = Literal["both", "lower", "upper"]
@@ -75,7 +72,6 @@ Scorer = str | Callable[..., Any]
 Scoring = Scorer | Sequence[Scorer] | Mapping[str, Scorer]
 
 # --- campaigns ------------------------------------------------------------------------------------
-
 ModelName = Literal["auto", "forest", "logistic", "boosting", "net"]
 Task = Literal["auto", "classification", "regression"]
 DisputeRule = Literal["latest", "majority", "open"]
@@ -94,7 +90,6 @@ class Query(Protocol):
 
 
 # --- data sets ------------------------------------------------------------------------------------
-
 TableName = Literal["hpc", "penguins"]
 
 # --- scikit-learn's base classes, which have no types: of an unknown base a checker takes every attribute -----------

@@ -137,10 +137,6 @@ class BatchBALDQuery(BatchQuery):
     gains_, gain_errors_, information_, ceiling_, n_informative_
         The ``gains``, ``standard_errors``, ``information``, ``ceiling`` and ``n_informative`` of a `BatchBALDResult`.
 
-    See Also
-    --------
-    StochasticBatchQuery : Batches of any size at the cost of their scores.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris

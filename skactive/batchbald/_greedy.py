@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._utils.devices import best_float
-from .._utils.progress import progress
-from .._utils.validation import as_array, check_same_functions, failure_explained
+from .._utils.validation import as_array, check_same_functions, failure_explained, progress
 from ..query import Pool, PoolDraws
 from ..samplers._feasibility import Allowance, Order, take_all
 from ..samplers._plackett_luce import Law
@@ -180,11 +179,7 @@ def choose_greedily(
 
 
 def _informative_picks(
-    candidates: Candidates,
-    allowance: Allowance,
-    max_outcomes: int,
-    rng: np.random.Generator,
-    pending: Sequence[Tensor],
+    candidates: Candidates, allowance: Allowance, max_outcomes: int, rng: np.random.Generator, pending: Sequence[Tensor]
 ) -> Iterator[tuple[float, float]]:
     """Take rows of the largest gain, one after the other, while these exceed rounding: their gains, standard errors."""
     bounds = candidates.bounds

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from .._utils import html
 from ..risk import RiskEstimate, estimate_risk, lure_weights
+from ..risk._estimates import counted
+from ..risk._weights import largest_bound
 from ._ledger import State
 from ._models import Judged
 from ._picks import Picks, as_if_drawn
@@ -30,9 +32,7 @@ FEWEST_OF_CLASS = 10  # labels or guesses, for its recall or precision
 FEWEST_GROUPS = 10  # with labels: the spread of fewer is not known
 WIDEST = 0.5  # interval beside which a value is told
 UNSTABLE = 0.1  # part of the guesses that differ, which a sentence speaks of
-OF_DIFFERENCE = (
-    0.75  # of the guesses that differ, which the model may have right beyond its folds: a tree on xor needs it
-)
+OF_DIFFERENCE = 0.75  # of guesses that differ, which the model may have right beyond its folds: a tree on xor needs it
 MOST_CLASSES = 2  # that a sentence tells of
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ class Accuracy:
         ``precision`` of the guesses, NaN with fewer than ten labels or guesses of the class. None of numbers.
     differ : float
         The part of the guesses for rows without a label in which the models of the folds, which judge, differ from the
-        model itself, which may be better: upper ends allow for three quarters of it. 0 of numbers.
+        model itself: upper ends allow for three quarters of it, lower ends for the rest. 0 of numbers.
     n_skipped, n_open : int
         Among the picks, rows that were skipped, which are left out, and rows without an answer: they count as wrong for
         the lower end, and as right for the upper one.
@@ -190,7 +190,7 @@ class Accuracy:
         if self.differ >= UNSTABLE:
             remarks.append(
                 f"{_percent(self.differ)} of the guesses change if a fifth of the labels is left out, as in the models "
-                "that judge: this one may be better, for which the upper end allows"
+                "that judge: this one may be better, or judged by chance, for which the ends allow"
             )
         if self.measure != "accuracy":
             remarks.append("There is no upper end, as a few large errors may not have been met")
@@ -282,23 +282,26 @@ class _Sample:
             high = self._sum(of_picks + self.is_open * self.weight[self.picks.rows]).high
         return Interval(*(max(end - known, 0.0) for end in (value, low, high)))
 
-    def share(self, part: Floats, other: Floats, more: float = 0.0) -> Interval:
-        """The share of a part in it and another one, of which ``more`` may belong to the first."""
+    def share(self, part: Floats, other: Floats, unsure: float = 0.0) -> Interval:
+        """The share of a part in it and another one, of which ``unsure`` may belong to the other one of them."""
         a, b = self.left(part), self.left(other)
         correlation = self._correlation(part, other)
-        fewer, extended = (Interval(*(max(end + x, 0.0) for end in one)) for one, x in ((b, -more), (a, more)))
-        ends = _least_share(a, b, correlation), 1 - _least_share(fewer, extended, correlation)
-        return Interval(_ratio(a.value, a.value + b.value), *ends)
+        up, down = OF_DIFFERENCE * unsure, (1 - OF_DIFFERENCE) * unsure
+        low = _least_share(_moved(a, -down), _moved(b, down), correlation)
+        high = 1 - _least_share(_moved(b, -up), _moved(a, up), correlation)
+        return Interval(_ratio(a.value, a.value + b.value), low, high)
 
-    def accuracy(self, right: Floats, more: float) -> Interval:
+    def accuracy(self, right: Floats, unsure: float) -> Interval:
         """The share of the rows that are right, from the smaller sum where the number of all is known."""
         wrong, whole = self.left(1 - right), self.whole
         if whole.low < whole.high or whole.value <= 0:  # or no row is left that is known to be like those with a label
-            return self.share(right, 1 - right, more)
+            return self.share(right, 1 - right, unsure)
         found, low, high = 1 - _ratio(wrong.value, self._answered), whole.low - wrong.high, whole.low - wrong.low
         if (those := self.left(right)).value < wrong.value:  # the noise of the weights is less in it
             found, low, high = _ratio(those.value, self._answered), those.low, those.high
-        low, high = (float(np.clip(end / whole.value, 0, 1)) for end in (low, high + more))
+        # guesses that hang on few labels are right together, by chance, in more folds than one: of coins, say
+        low, high = low - (1 - OF_DIFFERENCE) * unsure, high + OF_DIFFERENCE * unsure
+        low, high = (float(np.clip(end / whole.value, 0, 1)) for end in (low, high))
         return Interval(float(np.clip(found, low, high)), low, high)
 
     def mean(self, loss: Floats) -> Interval:
@@ -317,26 +320,35 @@ class _Sample:
 
     def _correlation(self, part: Floats, other: Floats) -> float:
         """That of the estimates of two parts, of which a row can have one only."""
-        errors = [self._estimate(self._of_picks(one)).standard_error for one in (part, other, part + other)]
+        errors = [self._estimates(self._of_picks(one))[0].standard_error for one in (part, other, part + other)]
         product = 2 * errors[0] * errors[1]
         return min(max((errors[2] ** 2 - errors[0] ** 2 - errors[1] ** 2) / product, -1.0), 0.0) if product > 0 else 0.0
 
     def _sum(self, of_picks: Floats) -> Interval:
         """The sum over the pool of what each pick has."""
-        risk = self._estimate(of_picks)
-        ends = risk.interval(side="both" if math.isfinite(self.largest) else "lower")
-        return Interval(*(self.picks.n_pool * end for end in (risk.value, *ends)))
+        risks = self._estimates(of_picks)
+        tail = 0.025 if math.isfinite(self.largest) else 0.05
+        # the higher one of lower ends that are wrong half as often each; one pick can take a risk past other upper ends
+        low = max(risk.interval(1 - tail / len(risks), side="lower")[0] for risk in risks)
+        high = max(risks[-1].interval(1 - tail, side="upper")[1], low)
+        value = min(max(risks[0].value, low), high)
+        return Interval(*(self.picks.n_pool * end for end in (value, low, high)))
 
-    def _estimate(self, of_picks: Floats) -> RiskEstimate:
-        picks, heaviest = self.picks, float(self.weight[self.picks.pool].max())
+    def _estimates(self, of_picks: Floats) -> list[RiskEstimate]:
+        """The estimate by equal picks, and if these can have large weights, the one where such picks count less."""
+        picks, log_proba, n_pool = self.picks, self.picks.log_proba, self.picks.n_pool
         # without a bound: the sum of all, and not what it is less than the largest, is compared with other sums
-        risk = estimate_risk(of_picks, picks.log_proba, picks.n_pool, largest_loss=math.inf)
-        least, n_left = risk.limits[0], picks.n_pool - len(picks.rows)
-        largest = self.largest * heaviest
-        limits = least, least + (largest * n_left / picks.n_pool if n_left else 0.0)
-        # what no pick has met: the rule of three, over all batches
-        risk = replace(risk, step=risk.step and 1 / picks.n_sure, largest_loss=largest, limits=limits)
-        return risk if self.groups is None else self._by_group(risk, of_picks, self.groups[picks.rows])
+        risk = estimate_risk(of_picks, log_proba, n_pool, largest_loss=math.inf)
+        least, left = risk.limits[0], self.weight[np.setdiff1d(picks.pool, picks.rows)]
+        if not len(left):  # nothing is estimated
+            return [risk]
+        largest = self.largest * largest_bound(left, picks.sure.sum(), n_pool)
+        limits = least, least + self.largest * left.sum() / n_pool
+        risks = [replace(risk, largest_loss=largest, limits=limits)]
+        if picks.sure.min() < 1:
+            risks.append(counted(risks[0], of_picks, log_proba, picks.sure))
+        groups = self.groups
+        return risks if groups is None else [self._by_group(one, of_picks, groups[picks.rows]) for one in risks]
 
     def _known(self, part: Floats) -> float:
         """The sum over labelled rows of the pool, which is taken off; nothing if these are all there are."""
@@ -358,6 +370,10 @@ class _Sample:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
+
+
+def _moved(sum_of: Interval, by: float) -> Interval:
+    return Interval(*(max(end + by, 0.0) for end in sum_of))
 
 
 def _least_share(a: Interval, b: Interval, correlation: float) -> float:
@@ -382,7 +398,7 @@ def accuracy_of(
         value, known, classes = sample.mean((guess - y) ** 2), (own - y) ** 2, None
     else:
         right, known = (guess == y).astype(np.float64), (own == y).astype(np.float64)
-        value = sample.accuracy(right, OF_DIFFERENCE * judged.differ * sample.whole.value)
+        value = sample.accuracy(right, judged.differ * sample.whole.value)
         classes = _classes(sample, y, guess, judged.differ_of)
     found = _accuracy(sample, state, kind, value, known, classes=classes, differ=judged.differ)
     return found if groups is None else replace(found, groups=str(groups.name))
@@ -398,9 +414,8 @@ def _sample_of(
     heavy = np.ones(state.n_rows) if weight is None else pd.to_numeric(weight).to_numpy(dtype=np.float64)
     is_open = ~np.isin(picks.rows, [*state.labels, *state.skipped])
     of_row = None if groups is None else groups.to_numpy()
-    sample = _Sample(
-        picks, rows, heavy / heavy[picks.pool].mean(), is_open, of_row, 1.0 if kind == "classes" else math.inf
-    )
+    largest = 1.0 if kind == "classes" else math.inf
+    sample = _Sample(picks, rows, heavy / heavy[picks.pool].mean(), is_open, of_row, largest)
     if len(rows) < FEWEST:
         return None
     if np.isin(picks.pool, [*state.labels, *state.skipped]).all():  # no row is left: all count, out of fold
@@ -448,11 +463,9 @@ def _classes(sample: _Sample, y: NDArray[Any], guess: NDArray[Any], differ: Mapp
     found = {}
     for label in dict.fromkeys(y.tolist()):
         of_class, guessed = (y == label).astype(np.float64), (guess == label).astype(np.float64)
-        n, more = int(of_class.sum()), OF_DIFFERENCE * differ[label] * whole.value
+        n, unsure = int(of_class.sum()), differ[label] * whole.value
         share = plain.share(of_class, 1 - of_class)
-        left = Interval(
-            *(one * all_left * sample.is_of_others for one, all_left in zip(share, plain.whole, strict=True))
-        )
+        left = Interval(*(one * end * sample.is_of_others for one, end in zip(share, plain.whole, strict=True)))
         parts = {
             "left": left,
             "share": sample.share(of_class, 1 - of_class),
@@ -461,7 +474,7 @@ def _classes(sample: _Sample, y: NDArray[Any], guess: NDArray[Any], differ: Mapp
         for name, all_of_it in (("recall", of_class), ("precision", guessed)):
             both, missed = of_class * guessed, all_of_it - of_class * guessed
             is_enough = all_of_it[picked].sum() >= FEWEST_OF_CLASS
-            parts[name] = sample.share(both, missed, more) if is_enough else Interval(*[math.nan] * 3)
+            parts[name] = sample.share(both, missed, unsure) if is_enough else Interval(*[math.nan] * 3)
         ends = {"": 0, "_low": 1, "_high": 2}
         found[label] = {f"{name}{end}": parts[name][i] for name in parts for end, i in ends.items()}
     frame = pd.DataFrame.from_dict(found, orient="index").rename_axis("label")

@@ -22,8 +22,7 @@ class Picks:
     log_proba: NDArray[np.float64]
     pool: NDArray[np.int64]  # rows that could be picked first
     n_pool: int
-    # Sum over the picks of the least probability of a row, relative to uniform choice: with epsilon=0.1 a tenth each.
-    n_sure: float
+    sure: NDArray[np.float64]  # least probability of a row, relative to uniform choice: with epsilon=0.1 a tenth
     first_batch: int
     n_uncounted: int = 0  # labels of rows in batches without usable probabilities
     n_apart: int = 0  # labels of rows in other runs
@@ -100,7 +99,7 @@ def _answered(
         np.array([event.log_proba for event in picks[:n]], dtype=np.float64),
         _pool_before(picks[0].number, events, state, n_pool),
         n_pool,
-        sum(least[event.batch] for event in picks[:n]),
+        np.array([least[event.batch] for event in picks[:n]]),
         run[0].number,
     )
 
@@ -128,7 +127,7 @@ def as_if_drawn(state: State) -> Picks:
         -np.log(len(pool) - np.arange(n)),
         pool,
         len(pool),
-        n,
+        np.ones(n),
         1,
         are_drawn=False,
     )

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from .._utils import html
-from .._utils.progress import progress
 from .._utils.randomness import check_random_state
+from .._utils.validation import progress
 from ..stopping import StoppingReport
 from ..stopping._evidence import Known, scoring_for
 from ._accuracy import Accuracy

@@ -1,6 +1,6 @@
 """Experiments: whether a query is better than random on some data, by how many labels, and how sure that is.
 
-A call (`_experiment`) is checked and planned (`_plan`), then done in runs (`_run`), whose rounds are in a file
+A call (`_experiment`) is checked, planned and done in runs (`_run`), whose rounds are in a file
 (`_checkpoint`) and in what is returned (`_results`).
 """
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._utils.progress import progress
 from .._utils.randomness import check_random_state
 from .._utils.types import Scoring
 from .._utils.validation import (
@@ -25,15 +24,15 @@ from .._utils.validation import (
     integer,
     is_integer,
     is_number,
+    progress,
     shown,
     task,
     warn,
 )
 from ..query._base import RULES as QUERY_RULES
-from . import _plan as plan
 from ._checkpoint import Checkpoint, versions
 from ._results import ExperimentResult, Failure, Round
-from ._run import Data, Experiment, copied, do_run, name_scorers, shares_among
+from ._run import Data, Experiment, Trial, copied, do_run, name_scorers, plan_trials, shares_among
 
 
 def _is_by_trial(value: Any) -> bool:
@@ -143,20 +142,7 @@ def run_experiment(
     -------
     ExperimentResult
         Records of all rounds. Its ``failures`` are the runs in which the estimator, the query or a scorer raised an
-        error, and a warning reports them. With a checkpoint they are tried again.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Before the first run, if parameters, data and checkpoint are not valid or do not fit together; later, if a query
-        does not return ``n_instances`` distinct positions in the pool.
-    RuntimeError
-        If every run failed.
-
-    See Also
-    --------
-    ExperimentResult : What it returns.
-    LearningCurveDisplay : Draws the result.
+        error, and a warning reports them. With a checkpoint they are tried again. It is an error if all failed.
 
     Examples
     --------
@@ -190,10 +176,8 @@ def run_experiment(
     split = {"test_size": test_size, "n_initial": n_initial, **by_trial}
     strata = data.y if stratify and data.y[:1].size == 1 and task(estimator) == "classifier" else None
 
-    def planned(entropy: list[int]) -> list[plan.Trial]:
-        return plan.plan_trials(
-            len(data.y), strata, entropy, n_trials, batch_size, has_test_set=X_test is not None, **split
-        )
+    def planned(entropy: list[int]) -> list[Trial]:
+        return plan_trials(len(data.y), strata, entropy, n_trials, batch_size, has_test_set=X_test is not None, **split)
 
     trials = planned(entropy)
     settings = {"estimator": estimator, "scoring": scorers, **split, "stratify": stratify, "batch_size": batch_size}

@@ -76,7 +76,6 @@ class ExperimentResult:
 
     See Also
     --------
-    run_experiment : Returns it.
     LearningCurveDisplay : Scores against the number of labels.
     plotting.PairedDifferenceDisplay : Differences within trials.
 
@@ -245,9 +244,6 @@ class ExperimentResult:
                 run.n_labelled.append(record.n_labelled)
                 run.scores.append(record.scores[score])
         return runs
-
-
-# --- comparisons -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
-"""One run of an experiment, a query in a trial: rounds of querying, labelling, fitting and scoring.
+"""One run of an experiment, a query in a trial: rounds of querying, labelling, fitting and scoring; and its plan.
 
-A round depends on the plan and the rows labelled before it, and on the state of a query that is not of this package.
+The test rows and first labels of each trial, how many labels it acquires and every seed follow from the data and one
+entropy, before the first run. A seed is a function of (trial, purpose, round), never of earlier random numbers. So
+queries are compared on the same trials and models, and a round depends on the plan and the rows labelled before it
+alone, and on the state of a query that is not of this package.
 """
 
 from __future__ import annotations
@@ -15,18 +18,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import train_test_split
 
 from .. import _containers as containers
 from .. import _modal as modal
 from .._utils import randomness as global_random
 from .._utils.devices import one_thread
 from .._utils.randomness import seeded_clone
-from .._utils.validation import check_labels_of, check_sample_weight, is_number, shown, task
+from .._utils.validation import (
+    check_labels_of,
+    check_positions,
+    check_sample_weight,
+    is_integer,
+    is_number,
+    shown,
+    task,
+)
 from ..posterior._wrappers import labels_to_fit, weight_keyword
 from ..query import BatchQuery
-from . import _plan as plan
 from ._checkpoint import Checkpoint
-from ._plan import Rows, Trial
 from ._results import Failure, Round
 
 try:
@@ -34,6 +44,8 @@ try:
 except ImportError:  # joblib before 1.6 brings its own
     from joblib.externals import cloudpickle
 
+Rows = NDArray[np.int64]
+_SPLIT, _INITIAL, MODEL, QUERY = range(4)
 _COLUMNS = ("trial", "query", "round", "n_labelled", "indices", "query_seconds", "fit_seconds")
 
 
@@ -158,7 +170,7 @@ class _Run:
         """A copy without a history. Its ``random_state`` is a seed of this round, and those of its parts follow."""
         if not hasattr(self.query, "get_params"):
             return copied(self.name, self.query)
-        seed = self._seed(plan.QUERY, number)
+        seed = self._seed(QUERY, number)
         twin = seeded_clone(self.query, np.random.default_rng(seed))
         return twin.set_params(random_state=seed) if "random_state" in twin.get_params(deep=False) else twin
 
@@ -172,7 +184,7 @@ class _Run:
         return min(n_left, experiment.batch_size)
 
     def _seed(self, purpose: int, number: int) -> int:
-        return plan.seed(self.experiment.entropy, purpose, self.trial.number, number)
+        return seed(self.experiment.entropy, purpose, self.trial.number, number)
 
     def _ask(self, query: Any, learner: Any, labelled: Rows, number: int) -> tuple[Rows, float]:
         """The next batch, as positions in the caller's X, and the seconds that the query took."""
@@ -185,7 +197,7 @@ class _Run:
             return modal.answer(learner, indices, np.full(n_instances, np.nan))
 
         learner.query_strategy = strategy
-        with global_random.seeded(self._seed(plan.QUERY, number)):
+        with global_random.seeded(self._seed(QUERY, number)):
             start = time.perf_counter()
             indices = learner.query(X_pool, n_instances=self.room(labelled, number))[0]
             seconds = time.perf_counter() - start
@@ -193,7 +205,7 @@ class _Run:
 
     def _fit(self, labelled: Rows, number: int) -> tuple[Any, float]:
         """A learner around a new model of the rows labelled so far, and the seconds its fit took."""
-        seed = self._seed(plan.MODEL, number)
+        seed = self._seed(MODEL, number)
         model = seeded_clone(self.experiment.estimator, np.random.default_rng(seed))
         X, y = self.experiment.data.rows(labelled)
         weights = self.experiment.data.weights(model, labelled)
@@ -203,7 +215,7 @@ class _Run:
             return learner, time.perf_counter() - start
 
     def _scores_of(self, model: Any, number: int) -> dict[str, float]:
-        with global_random.seeded(self._seed(plan.MODEL, number)):
+        with global_random.seeded(self._seed(MODEL, number)):
             return evaluate(self.experiment.scorers, model, *self.experiment.data.test(self.trial.test))
 
 
@@ -293,3 +305,125 @@ def _checked_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.i
             f"{len(np.unique(indices))} distinct values, {indices.dtype} of shape {indices.shape}: {indices[:10]}."
         )
     return indices.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: positions of rows in the caller's X; ``test`` is None where there is a separate test set."""
+
+    number: int
+    train: Rows
+    test: Rows | None
+    initial: Rows
+
+
+def seed(entropy: Sequence[int], purpose: int, trial: int, round_: int = 0) -> int:
+    """A seed of 31 bits, which every library accepts."""
+    return int(np.random.SeedSequence(entropy, spawn_key=(purpose, trial, round_)).generate_state(1)[0] >> 1)
+
+
+def plan_trials(
+    n_points: int,
+    strata: NDArray[Any] | None,
+    entropy: Sequence[int],
+    n_trials: int,
+    batch_size: int,
+    *,
+    has_test_set: bool = False,
+    test_size: Any = None,
+    splits: Any = None,
+    n_initial: Any = None,
+    initial: Any = None,
+) -> list[Trial]:
+    """Trials with the given splits and first labels, or with random ones, in the proportions of ``strata``.
+
+    Parameters are those of `run_experiment`, each by itself valid.
+    """
+    sides = None if splits is None else _checked_splits(splits, n_points, n_trials)
+    starts = None if initial is None else _check_by_trial("initial", initial, n_trials)
+    n_test = 0 if has_test_set else _number_of_test_rows(0.25 if test_size is None else test_size, n_points)
+    trials = []
+    for t in range(n_trials):
+        start = None if starts is None else check_positions(f"initial[{t}]", starts[t], n_points)
+        train, test = sides[t] if sides else _split(n_points, start, strata, n_test, seed(entropy, _SPLIT, t))
+        if start is None:
+            _check_n_initial(n_initial, len(train), None if strata is None else np.unique(strata[train]))
+            start = choose_initial(train, strata, n_initial, np.random.default_rng(seed(entropy, _INITIAL, t)))
+        if len(outside := np.setdiff1d(start, train)):
+            raise ValueError(f"`initial` must hold only training rows. Got row {outside[0]} in trial {t}.")
+        if batch_size > len(train) - len(start) > 0:
+            raise ValueError(
+                f"`batch_size` must be at most the rows of the pool, {len(train) - len(start)} without the test rows "
+                f"and the first labels. Got {batch_size}."
+            )
+        trials.append(Trial(t, train, test, start))
+    return trials
+
+
+def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Rows, Rows]]:
+    pairs = []
+    for t, pair in enumerate(_check_by_trial("splits", splits, n_trials)):
+        train, test = (np.sort(check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
+        if len(common := np.intersect1d(train, test)):
+            raise ValueError(f"`splits` must have no row on both sides. Got row {common[0]} in trial {t}.")
+        pairs.append((train, test))
+    return pairs
+
+
+def _split(
+    n_points: int, start: Rows | None, strata: NDArray[Any] | None, n_test: int, seed: int
+) -> tuple[Rows, Rows | None]:
+    """Training and test rows, stratified if every class can be on both sides; first labels are training rows."""
+    rows: Rows = np.arange(n_points)
+    if n_test == 0:
+        return rows, None
+    free = rows if start is None else np.setdiff1d(rows, start)
+    _number_of_test_rows(n_test, len(free))
+    by = None if strata is None else strata[free]
+    if by is not None:
+        counts = np.unique(by, return_counts=True)[1]
+        if counts.min() < 2 or len(counts) > min(n_test, len(free) - n_test):
+            by = None
+    _, test = train_test_split(free, test_size=n_test, stratify=by, random_state=seed)
+    return np.setdiff1d(rows, test), np.sort(test)
+
+
+def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng: np.random.Generator) -> Rows:
+    """First labels at random, in random order. With strata, each class has its share, but at least one."""
+    if strata is None:
+        return rng.choice(train, n_initial, replace=False)
+    _, class_of, available = np.unique(strata[train], return_inverse=True, return_counts=True)
+    share = n_initial * available / len(train) + 1e-6 * rng.random(len(available))  # ties broken at random
+    counts = np.ones(len(available), dtype=int)
+    for _ in range(n_initial - len(available)):
+        counts[np.argmax(share - counts)] += 1
+    return rng.permutation(
+        np.concatenate([rng.choice(train[class_of == c], k, replace=False) for c, k in enumerate(counts)])
+    )
+
+
+def _number_of_test_rows(test_size: float, n_points: int) -> int:
+    n_test = int(test_size) if is_integer(test_size) else int(np.ceil(test_size * n_points))
+    if n_test >= n_points:
+        raise ValueError(
+            f"`test_size` must leave rows to train on: it must be a number of rows below {n_points}, or a smaller "
+            f"fraction. Got {test_size!r} instead."
+        )
+    return n_test
+
+
+def _check_by_trial(name: str, values: list[Any], n_trials: int) -> list[Any]:
+    if len(values) != n_trials:
+        raise ValueError(f"`{name}` must have one entry for each of the n_trials={n_trials}. Got {len(values)}.")
+    return values
+
+
+def _check_n_initial(n_initial: int, n_train: int, classes: NDArray[Any] | None) -> None:
+    if n_initial > n_train:
+        raise ValueError(f"`n_initial` must be at most the {n_train} rows that are not test rows. Got {n_initial}.")
+    if classes is not None and n_initial < len(classes):
+        raise ValueError(
+            f"`n_initial` must be at least the number of classes, {len(classes)}, to start with a row of each. Got "
+            f"{n_initial}. With stratify=False, or positions as `initial`, classes may be missing, if the estimator "
+            "accepts that."
+        )

@@ -11,7 +11,6 @@ BatchDisplay              where in the pool is a batch?
 ========================  ===================================================================
 """
 
-from ._batches import BatchDisplay
-from ._curves import LearningCurveDisplay, PairedDifferenceDisplay
+from ._displays import BatchDisplay, LearningCurveDisplay, PairedDifferenceDisplay
 
 __all__ = ["BatchDisplay", "LearningCurveDisplay", "PairedDifferenceDisplay"]

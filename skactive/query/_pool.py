@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._utils.progress import progress
 from .._utils.validation import (
     ParameterError,
     Rule,
@@ -25,6 +24,7 @@ from .._utils.validation import (
     check_is_model,
     check_sample_weight,
     plain_labels,
+    progress,
     warn,
 )
 from ..posterior._wrappers import weight_keyword

@@ -7,15 +7,7 @@ probabilities q_1 ... q_M, each among the rows left, losses L_1 ... L_M. Every r
 """
 
 from ._estimates import RiskDifference, RiskEstimate, estimate_risk
-from ._measures import LOSSES
+from ._parts import LOSSES, lure_weights
 from ._tester import ActiveTester
-from ._weights import lure_weights
 
-__all__ = [
-    "LOSSES",
-    "ActiveTester",
-    "RiskDifference",
-    "RiskEstimate",
-    "estimate_risk",
-    "lure_weights",
-]
+__all__ = ["LOSSES", "ActiveTester", "RiskDifference", "RiskEstimate", "estimate_risk", "lure_weights"]

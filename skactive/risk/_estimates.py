@@ -33,7 +33,7 @@ from .._utils.validation import (
     one_of,
     shown,
 )
-from ._weights import Weights, check_log_proba, largest_bound, lure_weights
+from ._parts import Weights, check_log_proba, largest_bound, lure_weights
 
 _LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
 _OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
@@ -328,7 +328,7 @@ def estimate_risk(
     check_parameters(_OF_ESTIMATES, {"largest_weight": largest_weight, "n_looks": n_looks})
     bound = bound_of(as_array(losses)) if largest_loss is None else largest_loss
     largest, in_all = _of_rows_left(bound, values, int(n_pool))
-    (value, error), known = _value_and_error(values, log_proba, n_pool), float(values.sum())
+    (value, error, _), known = _value_and_error(values, log_proba, n_pool), float(values.sum())
     return RiskEstimate(
         value,
         error,
@@ -365,7 +365,7 @@ def estimate_difference(
         bases.append(_base(d, log_proba, n_pool, largest_loss))
         found = estimate_risk(part, log_proba, n_pool, largest_loss=largest_loss, **options)
         parts.append(replace(found, of_interval=_apart(part, log_proba, n_pool, bases[-1])))
-    value, error = _value_and_error(difference, log_proba, n_pool)
+    value, error, _ = _value_and_error(difference, log_proba, n_pool)
     apart = _apart(difference, log_proba, n_pool, bases[0] - bases[1])
     return RiskDifference(value, error, len(difference), int(n_pool), parts[0], parts[1], apart and apart[1])
 
@@ -387,28 +387,28 @@ def _apart(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> tup
     """The mean loss from losses less ``base``, and its standard error; None if the base is 0."""
     if base == 0:
         return None
-    value, error = _value_and_error(losses - base, log_proba, n_pool)
+    value, error, _ = _value_and_error(losses - base, log_proba, n_pool)
     return base + value, error
 
 
-def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int) -> tuple[float, float]:
-    value = float(np.mean(lure_weights(log_proba, n_pool) * losses))
-    return value, _standard_error(losses, log_proba, n_pool, value)
-
-
-def _standard_error(losses: Weights, log_proba: Weights, n_pool: int, value: float) -> float:
+def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int, counts: Any = 1.0) -> tuple[float, float, float]:
+    """The estimate, its standard error, and the sum of what picks count."""
     n_labelled = len(losses)
     if n_labelled == n_pool:
-        return 0.0
-    if n_labelled == 1:
-        return float("nan")
+        return float(losses.mean()), 0.0, n_labelled
     left = n_pool - np.arange(n_labelled)
     parts = (losses * np.exp(-log_proba) + losses.cumsum() - losses) / n_pool
-    weights = n_pool * (n_pool - n_labelled) / (left * (left - 1.0))
-    return float(np.sqrt(np.sum((weights * (parts - value)) ** 2) / (n_labelled * (n_labelled - 1))))
+    weights = counts * (n_pool * (n_pool - n_labelled) / (left * (left - 1.0)))
+    n = float(weights.sum())
+    value = float(weights @ parts) / n
+    variance = np.sum((weights * (parts - value)) ** 2) * n_labelled / (n_labelled - 1) if n_labelled > 1 else math.nan
+    return value, math.sqrt(variance) / n, n
 
 
-# --- ends of intervals ---------------------------------------------------------------------------
+def counted(risk: RiskEstimate, losses: Weights, log_proba: Weights, counts: Weights) -> RiskEstimate:
+    """The same risk where a pick counts as 1/w of one, if one of its batch can weigh w: none adds more than a step."""
+    value, error, n = _value_and_error(losses, log_proba, risk.n_pool, counts)
+    return replace(risk, value=value, standard_error=error, step=1 / n)
 
 
 def gamma_end(value: float, variance: float, step: float, tail: float, *, upper: bool) -> float:
@@ -469,9 +469,6 @@ def difference_ends(
 def _distance(a: float, b: float, correlation: float) -> float:
     # the square of a sum of distances a and b, less what they have in common; rounding may leave less than 0
     return math.inf if math.isinf(a + b) else math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))
-
-
-# --- checks --------------------------------------------------------------------------------------
 
 
 def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:

@@ -26,16 +26,8 @@ from .._utils.validation import (
     plain_labels,
     warn,
 )
-from ._estimates import (
-    RiskDifference,
-    RiskEstimate,
-    bound_of,
-    checked_losses,
-    estimate_difference,
-    estimate_risk,
-)
-from ._measures import LARGEST, LOSSES, check_kind, log_ratios
-from ._weights import Weights, largest_of
+from ._estimates import RiskDifference, RiskEstimate, bound_of, checked_losses, estimate_difference, estimate_risk
+from ._parts import LARGEST, LOSSES, Weights, check_kind, largest_of, log_ratios
 
 _OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
@@ -77,11 +69,6 @@ class ActiveTester:
         each of these picks given those before it, which is an error while one before them is open.
     open_ : ndarray of shape (n_open,), int64
         Positions in the pool of the rows that were asked for and have no label yet, in the order of asking.
-
-    See Also
-    --------
-    risk.estimate_risk : The estimate, for losses and probabilities of your own.
-    StoppingReport : Takes a tester as ``test``.
 
     References
     ----------

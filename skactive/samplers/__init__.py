@@ -16,13 +16,4 @@ makes batches that may be mixed with chance, within limits, or of rows that keep
 from ._law import SAMPLERS, power, repulsive, softmax, softrank, topk, uniform
 from ._plackett_luce import log_proba
 
-__all__ = [
-    "SAMPLERS",
-    "log_proba",
-    "power",
-    "repulsive",
-    "softmax",
-    "softrank",
-    "topk",
-    "uniform",
-]
+__all__ = ["SAMPLERS", "log_proba", "power", "repulsive", "softmax", "softrank", "topk", "uniform"]

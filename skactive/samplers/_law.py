@@ -162,13 +162,6 @@ def topk(scores: Scores, beta: float) -> Law:
 
     Parameters and returned values are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it grows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skactive.samplers import topk
-    >>> topk([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
-    array([3, 0])
     """
     return Law(scores, math.inf)
 
@@ -179,13 +172,6 @@ def uniform(scores: Scores, beta: float) -> Law:
 
     Parameters and returned values are those of `softmax`. beta has no effect: this is the limit of the other
     samplers as it goes to 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skactive.samplers import uniform
-    >>> uniform([0.3, 0.1, 0.2, 0.9], 2, np.random.default_rng(0))
-    array([2, 3])
     """
     return Law(scores, 0.0)
 

@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from .. import _containers as containers
 from .. import _modal as modal
 from .._utils.types import Auto, StoppingMeasure
-from .._utils.validation import (
-    as_array,
-    check_fitted,
-    check_is_model,
-    kind_of_labels,
-    plain_labels,
-    task,
-)
+from .._utils.validation import as_array, check_fitted, check_is_model, kind_of_labels, plain_labels, task
 from ..posterior._registry import class_probabilities
 from ..query._pool import check_last_fit
 from ..risk import ActiveTester, RiskEstimate
@@ -252,9 +245,6 @@ def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
         )
 
 
-# --- whether a model is to be believed about itself -------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Tested:
     """Labels of one batch, against what the model before it had said of them: one number a row."""
@@ -305,8 +295,6 @@ class Trust:
         low, middle, high = np.clip([slope - _SURE * error, slope, slope + _SURE * error], 0, 1).tolist()
         return cls(middle, low, high, len(spread), *(float(of.mean()) for of in shown))
 
-
-# --- what a change of predictions is worth, by a model's own probabilities -------------------------
 
 _TINY = 1e-6  # least probability in a log loss: that of a leaf with one label is no certainty
 
@@ -374,9 +362,6 @@ def scoring_for(
         return before
     rare = _RARE_OF_TWO if len(counts) == 2 else _RARE / len(counts)
     return "average_precision" if counts.min() < rare * counts.sum() else "accuracy"
-
-
-# --- what labels for a test tell ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,6 @@ class StoppingReport:
     risk, tolerance, patience, target_risk
         As passed to `from_learner`.
 
-    See Also
-    --------
-    risk.ActiveTester : Labels for a test, which decide if there are some.
-    Campaign : Its ``status`` has such a report.
-
     References
     ----------
     Bloodgood and Vijay-Shanker (2009), A Method for Stopping Active Learning Based on Stabilizing Predictions and the

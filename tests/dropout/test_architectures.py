@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 QUICK = {  # one of each kind; the others are as right or wrong, and take a second or more each
     *("dropout in place, value ignored", "dropout always on", "alpha dropout", "1-d CNN, Dropout1d"),
-    *("drop path by rand", "layers left out by control flow", "dropout of weights", "GRU, rows second"),
+    *("drop path by rand", "dropout of weights", "GRU, rows second"),
     *("multi-head attention, rows second", "tokens folded into rows, token by token", "another head in training"),
 }
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ALL]

@@ -24,8 +24,8 @@ from torch import nn
 from skactive import ExperimentResult, LearningCurveDisplay, StochasticBatchQuery, run_experiment
 from skactive._utils import randomness as global_random
 from skactive._utils import statistics
-from skactive.experiment._plan import choose_initial, plan_trials
 from skactive.experiment._results import Failure, Round
+from skactive.experiment._run import choose_initial, plan_trials
 
 X, Y = load_iris(return_X_y=True)
 LABELS = np.array(["ash", "elm", "oak"])[Y]

@@ -501,8 +501,7 @@ def test_an_embedding_is_what_enters_the_last_linear_layer():
 def test_optimizers_and_activations_learn():
     X, y = iris()
     X, adam = StandardScaler().fit_transform(X), partial(torch.optim.Adam, betas=(0.8, 0.99))
-    ways = [("adamw", "tanh", 0.03, 10), ("sgd", "gelu", 0.1, 15), (adam, "silu", 0.03, 10)]
-    for optimizer, activation, lr, n_epochs in [*ways, (torch.optim.LBFGS, nn.SELU, 0.3, 5)]:
+    for optimizer, activation, lr, n_epochs in [(adam, "silu", 0.03, 10), (torch.optim.LBFGS, nn.SELU, 0.3, 5)]:
         net = small_classifier(optimizer=optimizer, activation=activation, lr=lr, max_epochs=n_epochs, dropout=0.1)
         assert net.fit(X, y).score(X, y) > 0.9, optimizer
 

@@ -24,6 +24,7 @@ from small_models import first_rows
 
 from skactive import BADGEQuery, StochasticBatchQuery
 from skactive.risk import LOSSES, ActiveTester, RiskEstimate, estimate_risk, lure_weights
+from skactive.risk._estimates import counted
 from skactive.risk._tester import Picks
 from skactive.samplers import SAMPLERS
 from skactive.samplers._law import draw_batch
@@ -83,15 +84,18 @@ def test_estimates_are_unbiased_in_fractions_over_all_batches(k):
     losses = [Fraction(1), Fraction(5), Fraction(0), Fraction(2), Fraction(7)]
     weights = [Fraction(1), Fraction(4), Fraction(0), Fraction(2), Fraction(1, 9)]
     first = reference.ordered_batches(weights, 2, 0.25)
-    expected = Fraction(0)
+    expected, counting, counts = Fraction(0), 0.0, np.array([1, 1, 0.25, 0.25])[:k]
     for batch, probability in first.items():
         left = [i for i in range(5) if i not in batch]
         second = reference.ordered_batches([losses[i] + losses[batch[0]] for i in left], k - 2, 0.5)
         for more, p_more in second.items():
             picks = [*batch, *(left[i] for i in more)]
             q = [*steps(first, batch), *steps(second, more)]
-            expected += probability * p_more * reference.lure([losses[i] for i in picks], q, 5)
-    assert expected == Fraction(15, 5)
+            bought = [losses[i] for i in picks]
+            expected += probability * p_more * reference.lure(bought, q, 5)
+            of_law = floats(bought), np.log(floats(q))
+            counting += float(probability * p_more) * counted(estimate_risk(*of_law, 5), *of_law, counts).value
+    assert expected == Fraction(15, 5) == pytest.approx(counting)
 
 
 @pytest.mark.parametrize(("loss", "bound"), [("zero_one", 1), ("brier", 2)])

@@ -87,7 +87,7 @@ def problems(draw):
 
 
 @given(problems(), st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_rows_are_allowed_if_and_only_if_some_batch_completes_them_or_there_is_one_error(problem, random):
     n, k, limits = problem
     oracle = oracle_of(n, k, **limits)
@@ -263,7 +263,7 @@ def test_large_pools_follow_the_law_while_groups_fill_up(name, epsilon, order):
     weights, beta = {"power": (scores**2, 2), "softmax": (np.exp(2 * scores), 2), "softrank": (by_rank, 1)}[name]
     classes = 2 * level + 2 * np.arange(n) // n
     picked, expected, variance = np.zeros((3, 8))
-    for _ in range(25):
+    for _ in range(15):
         batch = draw_limited(name, scores, allowance_of(n, 60, **limits), rng, beta, epsilon)[0]
         replay = allowance_of(n, 60, **limits)
         for row in batch.tolist():
@@ -325,13 +325,6 @@ def test_log_probabilities_of_batches_that_keep_apart_sum_to_one(limits):
     for epsilon in (0.0, 0.3):
         law_of_batch = functools.partial(Repulsion, np.log(SCORES), points_at(range(6)), 2.0, epsilon=epsilon)
         assert_knows_its_law(law_of_batch, law_apart(limits, range(6), 2, epsilon), limits, 1e-9)
-
-
-def test_log_probabilities_of_a_drawn_batch_count_the_tied_rows_that_are_allowed():
-    limits = LIMITS["one of each group"]
-    batch, law = draw_limited("topk", TIED, allowance_of(6, 3, **limits), np.random.default_rng(0))
-    expected = law_of("topk", TIED, 1, limits)[tuple(batch.tolist())]
-    assert np.exp(law.log_proba().sum()) == pytest.approx(float(expected))
 
 
 @pytest.mark.parametrize(("name", "beta"), [("power", 0.5), ("power", 1e12), ("softmax", 50.0), ("softmax", 1e6)])

@@ -344,13 +344,6 @@ def test_leaves_of_more_trees_than_a_byte_can_count_have_the_distances_that_they
     np.testing.assert_allclose(rows.squared_distances(rows), expected, rtol=1e-12)
 
 
-def test_a_very_large_beta_takes_the_largest_scores():
-    rng = np.random.default_rng(13)
-    scores, points = rng.permutation(np.arange(1.0, 7.0)), rng.normal(size=(6, 2))
-    for beta in (1e3, 1e300):
-        assert repulsive(scores, points, 6, rng, beta=beta).tolist() == np.argsort(-scores).tolist()
-
-
 def test_a_very_large_diversity_takes_the_farthest_row():
     # Rows on a line at 0, 1, 3, 7, 15: after the first each row has a farthest one, and no two are as far as another.
     places = np.array([[0.0], [1.0], [3.0], [7.0], [15.0]])

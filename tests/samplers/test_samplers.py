@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import warnings
 from collections import Counter
@@ -195,7 +194,7 @@ REAL = st.one_of(st.floats(-8e307, 8e307), st.sampled_from([-INF, 0.0, 5e-324, 1
     k=st.integers(1, 20),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=250)
+@settings(max_examples=120)
 def test_any_scores_give_distinct_rows_those_without_mass_last_and_their_log_probabilities(name, scores, beta, k, seed):
     scores, k = np.maximum(scores, 0.0 if name == "power" else -INF), min(k, len(scores))
     has_mass = scores > (0.0 if name == "power" else -INF)
@@ -229,13 +228,6 @@ def test_log_proba_equals_its_formula_in_fifty_digits(values, beta, random):
     np.testing.assert_allclose(samplers.log_proba(values, positions, beta=beta), expected, rtol=1e-12, atol=1e-9)
 
 
-@pytest.mark.parametrize("values", [[0.3, -1.0, 0.0, 0.3], [-INF, 2.0, -INF, 1.0], [-INF] * 4])
-def test_probabilities_of_all_ordered_batches_sum_to_one(values):
-    for k, beta in itertools.product([1, 2, 4], [0, 1, 1e3]):
-        picks = [samplers.log_proba(values, batch, beta=beta) for batch in itertools.permutations(range(4), k)]
-        assert math.fsum(np.exp(np.sum(picks, axis=1))) == pytest.approx(1, abs=1e-12), (k, beta)
-
-
 def test_log_proba_of_the_rest_after_one_overwhelming_row():
     # One 1e300 among 1e-300s: with the global maximum subtracted, or by subtracting from the total, the rest is lost.
     values = np.log([1e300, *[1e-300] * 100_000])
@@ -246,17 +238,6 @@ def test_log_proba_of_the_rest_after_one_overwhelming_row():
         np.testing.assert_allclose(samplers.log_proba(values, np.array(batch)), expected, rtol=1e-12, atol=1e-12)
     beyond_floats = samplers.log_proba([0.0, 1.7e308, -1.7e308, 1e300], np.array([1, 3, 0, 2]), beta=1e200)
     np.testing.assert_allclose(beyond_floats, 0, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", RANDOM)
-def test_log_proba_of_a_draw_is_that_of_its_batch_under_the_law(name):
-    rng = np.random.default_rng(25)
-    for n_rows, beta in itertools.product([1, 2, 40], [0, 0.5, 1e3]):
-        scores = rng.random(n_rows) + 0.01
-        ranks = np.argsort(np.argsort(-scores)) + 1
-        batch, said = draw_batch(name, scores, n_rows, rng, beta=beta)
-        weights = reference.exact_log_weights(name, scores, beta, ranks)
-        np.testing.assert_allclose(said.log_proba(), reference.log_proba(weights, batch), rtol=1e-11, atol=1e-11)
 
 
 def test_log_proba_under_softrank_is_exact_given_the_realised_ranks():
@@ -272,19 +253,6 @@ def test_log_proba_under_softrank_is_exact_given_the_realised_ranks():
         assert rank == pytest.approx(round(rank), abs=1e-9)
         seen[int(batch[0])].add(round(rank))
     assert seen == allowed  # the rarest of these is missed in 400 draws with a chance of (1 − 1/27)^400 < 1e-6
-
-
-def test_log_proba_under_top_k_counts_the_ties_that_are_left(rng):
-    scores = np.array([2.0, 1.0, 3.0, 2.0, 1.0, 1.0, 2.0])
-    said = draw_batch("topk", scores, 6, rng)[1]
-    np.testing.assert_allclose(said.log_proba(), -np.log([1, 3, 2, 1, 3, 2]), rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.filterwarnings("ignore:.*positive:UserWarning")
-@pytest.mark.parametrize(("name", "least"), [("power", 0.0), ("softmax", -INF), ("softrank", -INF)])
-def test_log_proba_of_rows_without_mass_counts_the_rows_that_are_left(name, least, rng):
-    said = draw_batch(name, np.array([least, 7.0, least, least]), 4, rng)[1]
-    np.testing.assert_allclose(said.log_proba(), [0, *-np.log([3, 2, 1])], rtol=1e-12, atol=1e-15)
 
 
 def test_log_proba_of_a_draw_keeps_to_the_scores_it_was_drawn_from(rng):

@@ -95,9 +95,6 @@ def _all_numbers(array: NDArray[Any]) -> bool:
     )
 
 
-# --- scores, draws, probabilities, weights, positions -----------------------------------------------
-
-
 def check_scores(
     scores: Any, name: str = "scores", *, minus_inf: bool = False, non_negative: bool = False
 ) -> NDArray[np.float64]:

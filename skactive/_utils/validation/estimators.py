@@ -291,8 +291,6 @@ def check_classifier(estimator: Any, method: str, name: str = "estimator") -> No
         )
 
 
-# --- labels -----------------------------------------------------------------------------------------
-
 LEAVE_OUT = "Leave those rows out."
 
 

@@ -1,8 +1,8 @@
-"""What a parameter must be, checked in one way; how the package warns, and explains what failed inside of others."""
+"""What a parameter must be, checked in one way; how the package warns, shows progress, and explains others' errors."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import math
 import numbers
 import sys
@@ -123,8 +123,6 @@ def name_or_callable(names: Iterable[str], *, what: str = "a callable") -> Rule:
 
 N_JOBS = Rule(lambda v: v is None or (is_integer(v) and v != 0), "None or an integer other than 0")
 FLAG = Rule(lambda value: isinstance(value, bool | np.bool_), "True or False")
-
-
 BETA = number(0, text="a finite number, 0 (uniform) or larger", remedy='The limit of a large beta is sampler="topk".')
 
 
@@ -161,9 +159,6 @@ def check_reference(reference: str | None, queries: Sequence[str]) -> str:
     if reference not in queries:
         raise ValueError(f"`reference` must be one of {list(queries)}. Got {reference!r} instead.")
     return reference
-
-
-# --- warnings and errors of others ------------------------------------------------------------------
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -213,3 +208,14 @@ def import_optional(module: str, needed_by: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"`{needed_by}` needs {package}: python -m pip install {package}") from error
+
+
+def progress(
+    steps: Iterable[Any] | None = None, *, doing: str, unit: str, total: int | None = None, verbose: int
+) -> Any:
+    """A bar of tqdm over these steps, or one to ``update`` within ``with``; without ``verbose`` it is not seen."""
+    if importlib.util.find_spec("ipywidgets") is None:  # `tqdm.auto` would warn
+        from tqdm import tqdm
+    else:
+        from tqdm.auto import tqdm
+    return tqdm(steps, desc=doing, unit=unit, total=total, disable=not verbose)
