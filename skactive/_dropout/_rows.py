@@ -19,7 +19,7 @@ from .._utils.validation import integer, warn
 BLOCK = 256
 """Rows in one forward pass by default: enough to keep two cores busy, few enough for the cache."""
 
-_BLOCK_BYTES = 64 * 2**20
+_BLOCK_BYTES = 32 * 2**20  # what a block's passes leave, and the draws made of it, stand side by side
 
 
 class Rows(Protocol):
@@ -114,7 +114,7 @@ def _join(parts: Iterator[Tensor], n_rows: int, axis: int) -> Tensor:
 
 
 def rows_of_outputs(batch_size: int, outputs: Tensor, n_draws: int) -> int:
-    """The batch size, halved until draws of a block fit 64 MiB where a row has ``outputs`` of several axes."""
+    """The batch size, halved until draws of a block fit 32 MiB where a row has ``outputs`` of several axes."""
     of_row = 8 * n_draws * outputs[0].numel() if outputs.ndim > 2 else 0
     while batch_size > 1 and batch_size * of_row > _BLOCK_BYTES:
         batch_size = (batch_size + 1) // 2

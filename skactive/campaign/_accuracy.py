@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .._utils import html
 from ..risk import RiskEstimate, estimate_risk, lure_weights
 from ..risk._estimates import counted
-from ..risk._weights import largest_bound
+from ..risk._parts import largest_bound
 from ._ledger import State
 from ._models import Judged
 from ._picks import Picks, as_if_drawn

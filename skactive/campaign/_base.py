@@ -71,8 +71,10 @@ class CampaignBase:
         "changes": one_of(get_args(Changes)),
         "labels": Rule(lambda v: hasattr(v, "__len__") and len(v) > 0 and not isinstance(v, str), "a list").or_none(),
         "target": Rule(lambda value: isinstance(value, str), "the name of a column"),
+        "host": Rule(lambda value: isinstance(value, str), "an address of this machine"),
         "random_state": integer(0).or_none(),
         **dict.fromkeys(("n", "batch", "overlap"), integer()),
+        "port": Rule(lambda v: type(v) is int and v in range(2**16), "an integer from 0 to 65535").or_none(),
         "limits": Rule(lambda value: isinstance(value, Limits), "a skactive.Limits").or_none(),
     }
 

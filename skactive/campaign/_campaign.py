@@ -451,13 +451,13 @@ class Campaign(CampaignBase):
         Served
             Printed, the addresses. It goes on in the background until its ``stop()``.
         """
-        self._check(batch=batch, overlap=overlap)
+        self._check(batch=batch, overlap=overlap, host=host, port=port)
         self._table()
         live = import_optional("skactive.campaign._live", "serve", "starlette uvicorn")
-        names = [annotator] if isinstance(annotator, str) else annotator
-        pool = self._settings.get("pool")
-        folder = (self.path.parent / pool[0]).parent if pool else None
-        return live.Served(self, names, batch, overlap, host or live.LOCAL, port, folder)
+        names = [annotator] if isinstance(annotator, str) else [*annotator]
+        for name in names:
+            self._check(annotator=name or None)
+        return live.Served(self, names, batch, overlap, host or live.LOCAL, port)
 
     def columns(self) -> pd.DataFrame:
         """How each column of the table is read, as decided at the start: for models by name.

@@ -54,14 +54,18 @@ def plain_label(value: Any, name: str) -> Any:
         return None
     if isinstance(value, str):
         # Spreadsheets leave spaces, numpy drops what ends in \0, and some programs part an accent from its letter.
-        return unicodedata.normalize("NFC", value).strip().strip("\0") or None
+        text = unicodedata.normalize("NFC", value).strip().strip("\0")
+        if re.search("[\0\ud800-\udfff]", text):  # no file of text can hold these
+            raise CampaignError(f"{name} must have no NUL and no half of a surrogate pair. Got {value!r}.")
+        return text or None
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer) and abs(int(value)) < 2**63:
         return int(value)
     if isinstance(value, float | np.floating) and not math.isinf(value):
         return None if math.isnan(value) else float(value)
-    raise CampaignError(f"{name} must be a text, a finite number of 64 bits or a boolean. Got {value!r}.")
+    several = " Several labels a row are for StochasticBatchQuery, in a loop of your own." if np.ndim(value) else ""
+    raise CampaignError(f"{name} must be a text, a finite number of 64 bits or a boolean. Got {value!r}.{several}")
 
 
 def kind_of(labels: Iterable[Any]) -> str | None:

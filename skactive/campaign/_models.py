@@ -299,7 +299,8 @@ def judged(
     folds = folds_of(y, kind, seed, groups)
     if folds is None:
         return None
-    (model, X, others), of_others = without_preprocessing(model, X, others), []
+    model, both = without_preprocessing(model, pd.concat([X, others]))  # in one, as there may be no others
+    X, others, of_others = both.iloc[: len(y)], both.iloc[len(y) :], []
     guesses, sure, of_label = np.empty(len(y), dtype=object), np.empty(len(y)), np.empty(len(y))
     for fit, test in folds:
         one = fitted(model, X.iloc[fit], y[fit], seed)
@@ -308,7 +309,7 @@ def judged(
             of_others.append(guesses_of(one, others, kind)[0])
         of_label[test] = _of_labels(one, X.iloc[test], y[test], kind)
     frame = pd.DataFrame({"guess": guesses, "guess_probability": sure, "label_probability": of_label}, index=X.index)
-    own = guesses_of(without_preprocessing(fitted_model)[0], pd.concat([X, others]), kind)[0]
+    own = guesses_of(without_preprocessing(fitted_model)[0], both, kind)[0]
     theirs, ours = np.array(of_others, dtype=object), np.array(own[len(y) :], dtype=object)
     differ = float((theirs != ours).mean()) if of_others else 0.0
     differ_of = {c: float(((theirs == c) != (ours == c)).mean()) if of_others else 0.0 for c in set(y.tolist())}

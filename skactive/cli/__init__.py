@@ -64,7 +64,8 @@ def _run(command: str, options: Any) -> int:
         try:
             answer = _function(command)(options)
         except KeyboardInterrupt:
-            say("error", "interrupted. Only files that were reported as written are written.")
+            said = "interrupted. Only files that were reported as written are written."
+            _print(f"skactive {command}: error: {said}", sys.stderr)  # `say` could import what was half imported
             return 1
         except ImportError as error:
             package = (error.name or "").partition(".")[0]
@@ -80,7 +81,7 @@ def _run(command: str, options: Any) -> int:
     except OSError as error:
         say("error", f"the command is done, but its answer cannot be printed: {error.strerror}")
         return 1
-    return 0
+    return main(["label", options.campaign]) if command == "start" and options.open else 0
 
 
 def _print(text: str, stream: Any) -> None:
@@ -230,6 +231,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         "--first": _one_of("uniform typical", "how rows are chosen while there is no model"),
         "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
         "--force": _flag("begin anew where the file of a campaign exists"),
+        "--open": _flag("label at once in a browser, as `skactive label` does"),
     },
     "label": {
         **_CAMPAIGN,

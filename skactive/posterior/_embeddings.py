@@ -189,10 +189,12 @@ class TappedNet(InBlocks):
         self._look(rows)
         return as_array(self.joined(self._tapped, rows))
 
-    def _look(self, rows: Rows) -> None:
-        """Learn from the first row how many may be in a block."""
+    def _look(self, rows: Rows, learn: Callable[[FrozenNet, Rows], None] | None = None) -> None:
+        """Learn from the first row how many may be in a block, and what outputs mean."""
         if not self._has_looked:
             with torch.no_grad():
+                if learn is not None:
+                    learn(self._net, rows)
                 one = self._net.plain(rows.take(range(1)), 1)[0]
             self.batch_size, self._has_looked = rows_of_outputs(self.batch_size, one, 1), True
 
@@ -220,10 +222,7 @@ class RepresentedNet(TappedNet):
 
     def __call__(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         rows = self._adapter.rows(X)
-        if not self._has_looked:
-            with torch.no_grad():
-                self._adapter.learn(self._net, rows)
-        self._look(rows)
+        self._look(rows, self._adapter.learn)
         shapes: list[torch.Size] = []
         joined = as_array(self.joined(partial(self._both, shapes), rows))
         width = math.prod(shapes[0])

@@ -328,7 +328,7 @@ def bootstrap(
     if len(y) != containers.count_rows(X) or not len(y):
         raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
     weight = check_sample_weight(sample_weight, len(y))
-    classes, has_several = _classes_of_labels(estimator, y), y[:1].size > 1
+    classes, has_several = _classes_of_labels(estimator, y), y.ndim > 1
     most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
     rows_of = _rows_by_label(np.zeros(len(y)) if classes is None or has_several else y)
     resamples = [_resample(rows_of, len(y), weight, most, rng) for _ in range(n_draws)]
@@ -348,7 +348,7 @@ def _classes_of_labels(estimator: Any, y: NDArray[Any]) -> Any:
     """Classes of the labels, a list of several outputs; None for a regressor."""
     if not is_classifier(estimator):
         return None
-    if y[:1].size > 1:
+    if y.ndim > 1:
         return [np.unique(of_output) for of_output in y.T] if y.ndim == 2 else []
     classes = np.asarray(getattr(estimator, "classes_", np.unique(y)))
     check_known_labels(y, classes, "y")

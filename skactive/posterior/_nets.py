@@ -153,17 +153,20 @@ def _what_is_returned(outputs: Tensor, masks: Pass, class_axis: int | None) -> t
     if outputs.device.type == "meta":  # holds no values
         return made or "logits", by_layer
     outputs, values = outputs.cpu(), values.cpu()
-    is_tail = bool(made) and values.shape == outputs.shape and torch.equal(values.to(outputs.dtype), outputs)
-    tolerance = sum_tolerance(values if is_tail else outputs)
+    # The same numbers, in any arrangement: an axis may be gone, or stand elsewhere.
+    both = (x.to(outputs.dtype).flatten().sort().values for x in (values, outputs))
+    is_tail = bool(made) and torch.equal(*both)
+    dtype = values.dtype if is_tail else outputs.dtype
     axes = range(1, outputs.ndim) if class_axis is None else [class_axis % outputs.ndim]
     for name, p in (("probabilities", outputs), ("log_probabilities", outputs.exp())):
-        found = [axis for axis in axes if _sums_to_one(p, axis, tolerance)]
+        found = [axis for axis in axes if _sums_to_one(p, axis, dtype)]
         if found:
             return name, found[0] if len(found) == 1 else by_layer
     return ("sigmoids" if is_tail and made == "sigmoids" else "logits"), by_layer
 
 
-def _sums_to_one(p: Tensor, axis: int, tolerance: float) -> bool:
+def _sums_to_one(p: Tensor, axis: int, dtype: torch.dtype) -> bool:
+    tolerance = sum_tolerance(p.movedim(axis, -1).to(dtype))
     return bool((p >= 0).all()) and bool(((p.double().sum(axis) - 1).abs() <= tolerance).all())
 
 
@@ -252,12 +255,14 @@ class SkorchNet(NetAdapter):
 
     def learn(self, net: FrozenNet, rows: Any) -> None:
         """Check that the outputs used for draws agree with the net's own prediction."""
-        outputs = net.plain(rows.take(range(1)), 1)[0].unsqueeze(0)
-        ours = self._predictions(outputs)[0]
+        outputs, masks = net.plain(rows.take(range(1)), 1, range(sys.maxsize))
+        if self._has_softmax_of_loss(outputs):  # skorch's own is along the last axis
+            self._axis = self._class_axis(outputs, masks.axis_of_units(outputs))
+            return
+        ours = self._predictions(outputs.unsqueeze(0))[0]
         if ours.ndim > 2 and not self._is_regressor:
-            self._axis = self._class_axis(ours)
-            if self._is_softmax_of_loss:
-                return  # skorch's own is along the last axis
+            axes = [axis for axis in range(1, ours.ndim) if _sums_to_one(ours.cpu(), axis, ours.dtype)]
+            self._axis = self._class_axis(ours, axes[0] if len(axes) == 1 else None)
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
         with plain_pass(1):
@@ -268,13 +273,11 @@ class SkorchNet(NetAdapter):
             found = f"{self._method} of this {type(self._net).__name__} gives {theirs_first} for the first row, they"
             raise _other_prediction_error(f"{found} give {ours_first}", self._method)
 
-    def _class_axis(self, predictions: Tensor) -> int:
-        """The axis of classes: that of torch's losses, or the one along which predictions of a row sum to 1."""
-        tolerance = sum_tolerance(predictions)
-        axes = [i for i in range(1, predictions.ndim) if _sums_to_one(predictions.cpu(), i, tolerance)]
-        is_of_loss = isinstance(getattr(self._net, "criterion_", None), nn.CrossEntropyLoss | nn.NLLLoss)
-        found = 1 if is_of_loss else axes[0] if len(axes) == 1 else None
-        return class_axis_of(self._net if hasattr(self._net, "class_axis") else self.module, predictions, found)
+    def _class_axis(self, outputs: Tensor, found: int | None) -> int:
+        """The axis of classes: that of torch's losses, which one made of them may turn round, or what was found."""
+        is_of_loss = type(self._net.criterion_) in (nn.CrossEntropyLoss, nn.NLLLoss)
+        told_by = self._net if hasattr(self._net, "class_axis") else self.module
+        return class_axis_of(told_by, outputs, 1 if is_of_loss else found)
 
     def answer(self, outputs: Tensor) -> Tensor:
         predictions = self._predictions(outputs)
@@ -282,20 +285,18 @@ class SkorchNet(NetAdapter):
 
     def _predictions(self, outputs: Tensor) -> Tensor:
         """What the net predicts of its module's outputs (n_draws, n_rows, ...)."""
-        if self._takes_all:
-            return _without_last_axis(outputs) if self._is_regressor else outputs
-        outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
-        if outputs.ndim > 3 and self._is_softmax_of_loss:
-            return outputs.softmax(2)
-        # One draw at a time: the function may take its first axis for the rows.
-        predictions = torch.stack([self._nonlinearity(draw) for draw in outputs])
-        return _without_last_axis(predictions) if self._is_regressor else predictions
+        if self._axis is not None and self._has_softmax_of_loss(outputs[0]):
+            return outputs.softmax(self._axis + 1)
+        if not self._takes_all:  # one draw at a time: the function may take its first axis for the rows
+            outputs = outputs.squeeze(-1) if self._is_binary and outputs.ndim == 3 else outputs
+            outputs = torch.stack([self._nonlinearity(draw) for draw in outputs])
+        is_column = self._is_regressor and outputs.ndim == 3 and outputs.shape[-1] == 1  # else several targets
+        return outputs[..., 0] if is_column else outputs
 
-    @property
-    def _is_softmax_of_loss(self) -> bool:
-        """Whether skorch takes the softmax along the last axis: CrossEntropyLoss has the classes on the second."""
-        net = self._net
-        return net.predict_nonlinearity == "auto" and isinstance(net.criterion_, nn.CrossEntropyLoss)
+    def _has_softmax_of_loss(self, outputs: Tensor) -> bool:
+        """Whether skorch takes the softmax of several outputs a row, (n_rows, ...), where their loss takes it."""
+        is_auto = self._net.predict_nonlinearity == "auto" and not self._takes_all
+        return is_auto and outputs.ndim > 2 and isinstance(self._net.criterion_, nn.CrossEntropyLoss)
 
 
 def _other_prediction_error(found: str, method: str) -> NetError:
@@ -304,11 +305,6 @@ def _other_prediction_error(found: str, method: str) -> NetError:
         f"{found}: put what {method} does beside into `predict_nonlinearity` or the module's forward pass, or give the "
         "class a method `sample_posterior(n_draws, rng)`."
     )
-
-
-def _without_last_axis(predictions: Tensor) -> Tensor:
-    """Reduce a regressor's predictions (n_draws, n_rows, 1) to (n_draws, n_rows), and leave several targets."""
-    return predictions[..., 0] if predictions.ndim == 3 and predictions.shape[-1] == 1 else predictions
 
 
 class _PlainRows(TensorRows):

@@ -27,7 +27,7 @@ from sklearn.base import MetaEstimatorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor, RegressorChain
 from sklearn.utils.metadata_routing import MetadataRouter, get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -41,6 +41,7 @@ FitParams = Mapping[str, Any]
 
 _ASKING_FOR_WEIGHTS = " under metadata routing, unless a part asks for them by `set_fit_request(sample_weight=True)`"
 _KNOWN = ("imblearn", "skactive", "sklearn", "skorch")  # packages whose classes answer by their models
+_OF_SEVERAL = MultiOutputClassifier, MultiOutputRegressor, ClassifierChain, RegressorChain  # even of a single output
 _BLOCK = 256  # rows: their covariances with some hundred targets stay in the cache
 
 
@@ -76,6 +77,10 @@ class Composed:
     @property
     def batch_size(self) -> int | None:
         return getattr(self.function, "batch_size", None)
+
+    @property
+    def kind(self) -> str | None:
+        return getattr(self.function, "kind", None)
 
     @property
     def mask(self) -> Function | None:
@@ -247,8 +252,8 @@ def labels_to_fit(estimator: Any, y: Any) -> NDArray[Any]:
 
 def _may_want_a_column(estimator: Any) -> bool:
     """Whether what is fitted in the end, inside pipelines, searches and transformed targets, may want labels (n, 1)."""
-    if task(estimator) == "classifier":
-        return False
+    if isinstance(estimator, _OF_SEVERAL) or task(estimator) == "classifier":
+        return isinstance(estimator, _OF_SEVERAL)
     part = part_to_fit(estimator)
     if part is not None:
         return _may_want_a_column(part)
@@ -286,7 +291,7 @@ def weight_keyword(estimator: Any) -> str | None:
     routing = _routing(estimator)
     if routing is not None:
         return "sample_weight" if routing.consumes("fit", ["sample_weight"]) else None
-    if isinstance(estimator, MultiOutputClassifier | MultiOutputRegressor):  # which have it for models that have none
+    if isinstance(estimator, _OF_SEVERAL):  # which have it for models that have none
         return weight_keyword(estimator.estimator)
     if has_fit_parameter(estimator, "sample_weight"):
         return "sample_weight"

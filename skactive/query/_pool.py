@@ -245,9 +245,9 @@ class Pool:
                 bar.update(rows.stop - rows.start)
 
     def chunk_size(self, n_values: int, chunk_size: int | None, batch_size: int | None) -> int:
-        """Rows of a chunk: as wanted, or as fit the memory of a chunk, rounded up to whole batches of a net."""
+        """Rows of a chunk: as wanted, or as fit the memory of a chunk, in whole batches of a net, one at least."""
         size = chunk_size or containers.rows_per_chunk(self.X, n_values)
-        return size if batch_size is None else -(-size // batch_size) * batch_size
+        return size if batch_size is None else max(1, size // batch_size) * batch_size
 
 
 # --- what a learner of modAL holds -------------------------------------------------------------------

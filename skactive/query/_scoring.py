@@ -24,6 +24,7 @@ from .._utils.validation import (
     ParameterError,
     Rule,
     Rules,
+    as_array,
     check_n_instances,
     check_parameters,
     failure_explained,
@@ -31,6 +32,7 @@ from .._utils.validation import (
     has_outputs,
     look_up,
     name_or_callable,
+    plain_array,
     task,
     whole_fit,
 )
@@ -46,8 +48,7 @@ Values = NDArray[np.float64]
 Score = Callable[..., Any]
 ReadyScore = Callable[[Any, Any], Any]  # `score(draws, chunk)`: all else that it asks for is found by then
 Group = tuple[PoolDraws | None, Mapping[str, ReadyScore]]  # scores, and the draws that serve them all
-Reduced = tuple[types.Reduce, Callable[[Any], Any] | None]  # what `reduce` and `mask` say of several outputs
-Outputs = tuple[str, types.Reduce, Callable[[Any], Any] | None]  # and what draws are of
+Outputs = tuple[str, types.Reduce, Any]  # what draws are of, and what `reduce` and `mask` say of several outputs
 Source = Callable[[str], Callable[[Any], Any]]  # finds what the score of a name asks for: a function of a chunk of rows
 
 # of the pool, if none are given: of 2,500 images of digits, scores by these are within 5 % of those by all rows
@@ -55,7 +56,9 @@ _MOST_TARGETS = 1000
 
 RULES_OF_OUTPUTS: Rules = {
     "reduce": name_or_callable(["max", "mean", "sum"]),
-    "mask": Rule(callable, "a function of rows that returns an array (n_rows, ...) of booleans").or_none(),
+    "mask": Rule(
+        lambda value: callable(value) or containers.holds_rows(value), "an array (n_points, ...) or a function of rows"
+    ).or_none(),
 }
 IS_TARGET = Rule(lambda value: value is None or containers.holds_rows(value), "None or rows like those of the pool")
 
@@ -106,17 +109,24 @@ def _columns(groups: Sequence[Group], places: Any, most_rows: float, rows: slice
     model = next((draws.model for draws, _ in groups if draws is not None), None)
     of_places = places.of if places and rows.stop <= most_rows else None
     with explained("Scoring", rows, model):
-        parts = [_score_chunk(chunk, rows.stop - rows.start, *group, of_places) for group in groups]
+        parts = [_score_chunk(chunk, rows, *group, of_places) for group in groups]
         return np.stack([column for columns, _ in parts for column in columns]), parts[-1][1]
 
 
 def _score_chunk(
-    chunk: Any, n_points: int, draws: PoolDraws | None, scores: Mapping[str, ReadyScore], of_places: Any
+    chunk: Any, rows: slice, draws: PoolDraws | None, scores: Mapping[str, ReadyScore], of_places: Any
 ) -> tuple[list[Values], Any]:
     """A function by itself, so that the draws of a chunk are gone before those of the next are made."""
+    n_points = rows.stop - rows.start
     of_chunk, beside = (None, None) if draws is None else draws.both(chunk, n_points)
     arrays = None if of_places is None else of_places(chunk, of_chunk, beside)
-    return [_one_a_row(score(of_chunk, chunk), n_points) for score in scores.values()], arrays
+    return [_one_a_row(_answer(score, of_chunk, chunk, rows), n_points) for score in scores.values()], arrays
+
+
+def _answer(score: Any, draws: Any, chunk: Any, rows: slice) -> Any:
+    """A ready score of a chunk; one made here knows which candidates these are, for the rows of a mask."""
+    is_made_here = getattr(score, "func", None) is _of_draws
+    return score(draws, chunk, rows) if is_made_here else score(draws, chunk)
 
 
 def _one_a_row(scores: Any, n_points: int) -> Values:
@@ -133,7 +143,7 @@ def _one_a_row(scores: Any, n_points: int) -> Values:
 
 
 def groups_for(
-    scores: Mapping[str, Any], pool: Pool, learner: Any, rng: Any, X_target: Any, reduced: Reduced, **options: Any
+    scores: Mapping[str, Any], pool: Pool, learner: Any, rng: Any, X_target: Any, reduced: Any, **options: Any
 ) -> list[Group]:
     """Scores that are ready, by what they are made of: draws or, unless draws are asked for, the law behind them."""
     model = model_of(learner)
@@ -148,10 +158,22 @@ def groups_for(
     for name in [name for name, form in forms.items() if form is None]:
         check_task(model, name, scores[name])
     others = {name: score for name, score in scores.items() if forms.get(name) is None}
-    how = None if draws is None else (draws.kind, reduced[0], reduced[1] or getattr(draws.predict, "mask", None))
+    how = None if draws is None else (draws.kind, reduced[0], _mask_of(reduced[1], pool, draws))
     ready = ready_scores(others, learner, sources_of(learner, draws, targets), how)
     by_law: list[Group] = [(form, {name: lambda found, chunk: found[0]}) for name, form in forms.items() if form]
     return [*by_law, (draws, ready)] if ready else by_law
+
+
+def _mask_of(mask: Any, pool: Pool, draws: PoolDraws) -> Any:
+    """A function of a chunk of rows, or an array of the candidates, that says which outputs count; None if all do."""
+    if mask is None or callable(mask):
+        return mask or getattr(draws.predict, "mask", None)
+    mask = as_array(plain_array("mask", mask))
+    if len(mask) != pool.n_points:
+        raise ValueError(
+            f"`mask` must have an entry for each of the {pool.n_points} rows of the pool. Got {len(mask)}."
+        )
+    return mask if pool.rows is None else mask[pool.rows]
 
 
 def _closed_form(of_law: Callable[..., Any], draws: Any, targets: Callable[[], Any]) -> PoolDraws | None:
@@ -203,7 +225,7 @@ def _ready(name: str, score: Score, learner: Any, sources: Mapping[str, Source],
 
 
 def _of_draws(
-    score: Score, sources: Mapping[str, Callable[[Any], Any]], outputs: Outputs | None, draws: Any, chunk: Any
+    score: Score, sources: Mapping[str, Any], outputs: Outputs | None, draws: Any, chunk: Any, rows: slice
 ) -> Any:
     given = {keyword: source(chunk) for keyword, source in sources.items()}
     if not any(score is known for known in SCORES.values()):
@@ -211,7 +233,7 @@ def _of_draws(
     kind, reduce, mask_of = outputs or ("classes", "mean", None)
     if outputs is None or (mask_of is None and not has_outputs(draws, kind)):
         return score(draws, **given)
-    mask = None if mask_of is None else mask_of(chunk)
+    mask = mask_of(chunk) if callable(mask_of) else mask_of if mask_of is None else mask_of[rows]
     score = functools.partial(score, kind=kind) if score in SCORES.values() else score
     return reduce_outputs(score_outputs(score, draws, kind, given, mask), reduce, mask)
 
@@ -346,7 +368,7 @@ def score_pool(
     posterior: types.Posterior = "auto",
     X_target: Any = None,
     reduce: types.Reduce = "mean",
-    mask: Callable[[Any], ArrayLike] | None = None,
+    mask: Callable[[Any], ArrayLike] | ArrayLike | None = None,
     X_training: Any = None,
     y_training: Any = None,
     candidates: ArrayLike | None = None,

@@ -242,13 +242,13 @@ class StochasticBatchQuery(ScoringQuery):
     reduce : {"mean", "max", "sum"} or callable, default="mean"
         What makes the score of a row of several outputs (labels, targets, pixels, tokens), each of which is scored by
         itself. A function gets scores (n_rows, n_outputs), NaN where an output does not count, and returns (n_rows,).
-    mask : callable, optional
-        ``mask(X)`` says for a chunk of rows which of their outputs count, (n_rows, ...), True where they do: padding,
-        or pixels without a class, do not. By default all, or those that the draws say.
+    mask : array-like of shape (n_points, ...) or callable, optional
+        Which outputs of each row of the pool count, True where they do: padding, or pixels without a class, do not. A
+        function is given chunks of rows. By default all, or those that the draws say.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, with their draws and
         with what the steps of a Pipeline make of them, as seen by the first row; of texts and objects 2,048 at most.
-        Rounded up to whole blocks of a net's batch size, and of 256 rows where "epig" needs no draws.
+        Taken in whole blocks of a net's batch size, one at least, and of 256 rows where "epig" needs no draws.
     predict_batch_size : int, optional
         Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
         `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
@@ -320,7 +320,7 @@ class StochasticBatchQuery(ScoringQuery):
     posterior: Posterior = "auto"
     X_target: Any = None
     reduce: Reduce = "mean"
-    mask: Callable[[Any], ArrayLike] | None = None
+    mask: Callable[[Any], ArrayLike] | ArrayLike | None = None
     chunk_size: int | None = None
     predict_batch_size: int | None = None
     n_jobs: int | None = None

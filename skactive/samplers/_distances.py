@@ -247,7 +247,7 @@ def check_finite(x: Tensor, first: int, parameter: str) -> None:
         rules = {"points": "`points` must be finite", "space function": "`space` must return finite numbers"}
         rule = rules.get(parameter, "`embeddings` must be finite")
         own = "" if parameter in rules else f" Or give a function of the rows that returns no gaps as `{parameter}`."
-        raise PointError(f"{rule}. Got infinity or NaN", row, f". Fill gaps, or scale what is too large.{own}")
+        raise PointError(f"{rule}. Got infinity or NaN in ", row, f". Fill gaps, or scale what is too large.{own}")
 
 
 def float64(part: Any) -> Tensor:

@@ -25,6 +25,7 @@ from ._selection import (
     Weights,
     descending,
     descending_at_random,
+    draw_ranks,
     draw_rows,
     rows_of_ranks,
     top_rows,
@@ -142,18 +143,24 @@ class RankLaw(Law):
         return values
 
     def draw(self, k: int, rng: np.random.Generator) -> Indices:
-        return self.batch(k, rng)[0]
+        return rows_of_ranks(self.scores, self._draw_ranks(k, rng), rng)
 
     def batch(self, k: int, rng: np.random.Generator) -> tuple[Indices, BatchLaw]:
         """A batch of k rows, and how probable it was given the ranks that tied rows got."""
-        ranks = self._of_ranks().draw(k, rng)
+        ranks = self._draw_ranks(k, rng)
         law = BatchLaw(lambda: self._of_ranks().log_proba(ranks), self.first_log_proba)
         return rows_of_ranks(self.scores, ranks, rng), law
 
+    def _draw_ranks(self, k: int, rng: np.random.Generator) -> Indices:
+        return draw_ranks(len(self), self._n_ranked(), k, rng, self.beta)
+
     def _of_ranks(self) -> Law:
         values = -np.log(np.arange(1.0, len(self) + 1))
-        values[np.count_nonzero(self.scores > -np.inf) :] = -np.inf
+        values[self._n_ranked() :] = -np.inf
         return Law(values, self.beta)
+
+    def _n_ranked(self) -> int:
+        return int(np.count_nonzero(self.scores > -np.inf))
 
 
 def log_proba(values: ArrayLike, positions: ArrayLike, *, beta: float = 1.0) -> Scores:

@@ -6,6 +6,8 @@ go on from the rows drawn so far. There are three ways, tried in this order.
 * Rejection reads a few rows only: uniform ones, each accepted with its weight relative to the largest.
 * Blocks: all weights are summed once, by blocks; a draw picks a block by its sum, then a row in it.
 * Noise: every row gets Gumbel noise on its log-weight, and the k largest are taken.
+
+Ranks under weights ``rank ** -beta`` are drawn without weights of all rows, and their rows found without sorting all.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ _DRAWS_AT_ONCE = 2**14  # 8 MiB of weights, where each draw has a block of its o
 LITTLE_MASS = 1e-200  # of a largest weight of 1: below, what is left has lost digits
 _MAX_NATS = 1e9  # a range of log-weights in which float64 keeps noise to 1e-7
 _MAX_NOISE = 200.0  # what the difference of two Gumbel variables exceeds with probability exp(-200)
+_TIMED = 2**12  # ranks that are always timed one by one
+_STEEP = 1e3  # of eight times k ranks none but the first can be drawn: 8 ** -1e3 is 0
+_STRETCHES = 64  # of ranks, while the rank grows by a factor e
+_MAX_BUCKET_BITS = 20  # a million counts: 8 MiB
+_LARGE_BUCKET = 64  # one of more than such a part of the rows
+_AT_ONCE = 2**14  # rows whose buckets are computed
 
 Scores = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -66,15 +74,7 @@ def descending_at_random(keys: Scores, rng: np.random.Generator) -> Indices:
     return shuffled[descending(keys[shuffled])]
 
 
-def rows_of_ranks(scores: Scores, ranks: Indices, rng: np.random.Generator) -> Indices:
-    """Rows that hold ``ranks`` (from 0) of the scores in descending order, ties at random."""
-    in_order = np.sort(-scores)  # of values alone: many times as fast as an order of the rows
-    values = in_order[ranks]
-    found = np.unique(-values)
-    rows = np.flatnonzero(found.take(np.searchsorted(found, scores), mode="clip") == scores)
-    rows = rows[descending_at_random(scores[rows], rng)]
-    place_in_tie = ranks - np.searchsorted(in_order, values)
-    return rows[np.searchsorted(-scores[rows], values) + place_in_tie]
+# Noise on every row
 
 
 def perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
@@ -120,6 +120,9 @@ def raised(x: Scores, beta: float) -> Scores:
     if beta in (2, 4, 8):
         return raised(x * x, beta / 2)
     return x if beta == 1 else x**beta
+
+
+# Draws with replacement, repeats dropped
 
 
 def sample_by_rejection(weights: Weights, n: int, k: int, rng: np.random.Generator) -> Indices:
@@ -189,3 +192,91 @@ def _weights_left(weights: Weights, blocks: Indices, n: int, drawn: Indices) -> 
     here = np.isin(drawn // _BLOCK, blocks)
     w[slot[here], drawn[here] % _BLOCK] = 0.0
     return w
+
+
+# Ranks, and the rows that hold them
+
+
+def draw_ranks(n: int, n_ranked: int, k: int, rng: np.random.Generator, beta: float) -> Indices:
+    """Draw k of n ranks under weights ``rank ** -beta``, those after ``n_ranked`` last; rank 1 is position 0."""
+    if beta == 0:
+        return rng.choice(n, k, replace=False)
+    n_first = min(k, n_ranked)
+    first = _race(n_ranked, n_first, rng, beta) if n_first else np.empty(0, dtype=np.int64)
+    return np.concatenate([first, n_ranked + rng.choice(n - n_ranked, k - n_first, replace=False)])
+
+
+def _race(n: int, k: int, rng: np.random.Generator, beta: float) -> Indices:
+    """Each rank arrives after an exponential time with its weight for a rate, and the first k are the batch."""
+    # The first ranks are timed one by one: so many that few of the others, which are drawn, come before the k-th.
+    n_timed = min(n, max(8 * k, _TIMED, n // 64))
+    values = -np.log(np.arange(1.0, n_timed + 1))
+    if n_timed == n or beta > _STEEP:
+        return perturbed_top_k(values, k, rng, beta)
+    keys = beta * values + gumbel(n_timed, rng)  # minus the logarithms of the times
+    first = np.argpartition(-keys, k)[:k]
+    others, other_keys = _arrivals(n_timed, n, keys[first].min(), rng, beta)
+    positions, keys = np.concatenate([first, others]), np.concatenate([keys[first], other_keys])
+    return without_repeats(positions[np.argsort(-keys)])[:k]
+
+
+def _arrivals(start: int, n: int, key: float, rng: np.random.Generator, beta: float) -> tuple[Indices, Scores]:
+    """Arrivals of the positions from ``start`` to ``n`` with keys above ``key``, repeats among them."""
+    # A position's events are a Poisson process, at the rate of the first rank of a stretch of ranks, and then thinned.
+    edges = np.unique(np.geomspace(start, n, 2 + int(_STRETCHES * np.log(n / start))).astype(np.int64))
+    begin, end = edges[:-1], edges[1:]
+    n_events = rng.poisson((end - begin) * np.exp(-key - beta * np.log(begin + 1.0)))
+    begin, end = np.repeat(begin, n_events), np.repeat(end, n_events)
+    positions = rng.integers(begin, end)
+    kept = rng.random(len(positions)) < ((begin + 1.0) / (positions + 1.0)) ** beta
+    return positions[kept], key + rng.standard_exponential(int(kept.sum()))
+
+
+def rows_of_ranks(scores: Scores, positions: Indices, rng: np.random.Generator) -> Indices:
+    """Rows that hold the ranks ``positions`` (from 0) of the scores in descending order, ties at random.
+
+    Of buckets of rows, in the order of the scores, only those that hold a wanted rank are looked into. Rows of small
+    ones are sorted, all at once. A large one is a tie, or many times as dense: its rows are put into buckets again.
+    """
+    n = len(scores)
+    if n <= _FEW_ROWS:
+        return descending_at_random(scores, rng)[positions]
+    bucket = _buckets(scores)
+    sizes = np.bincount(bucket)
+    if len(sizes) == 1:
+        return rng.choice(n, len(positions), replace=False)
+    ends = sizes.cumsum()
+    at = np.searchsorted(ends, positions, side="right")  # the bucket of each position
+    within = positions - (ends - sizes)[at]
+
+    rows = np.empty(len(positions), dtype=np.int64)
+    is_large = sizes[at] > n // _LARGE_BUCKET
+    for b in np.unique(at[is_large]):
+        here = np.flatnonzero(bucket == b)
+        rows[at == b] = here[rows_of_ranks(scores[here], within[at == b], rng)]
+
+    wanted = np.zeros(len(sizes), dtype=bool)
+    wanted[at[~is_large]] = True
+    here = np.flatnonzero(wanted[bucket])
+    sizes = np.where(wanted, sizes, 0)
+    within += (sizes.cumsum() - sizes)[at]
+    rows[~is_large] = here[descending_at_random(scores[here], rng)[within[~is_large]]]
+    return rows
+
+
+def _buckets(scores: Scores) -> Indices:
+    """The leading bits in which scores differ, from 0 for the largest; all 0 only if all scores are equal."""
+    n = len(scores)
+    highest, lowest = _ordinals(np.array([scores.max(), scores.min()])).tolist()
+    shift = np.uint64(max(0, (highest - lowest).bit_length() - min(_MAX_BUCKET_BITS, n.bit_length())))
+    bucket = np.empty(n, dtype=np.int64)
+    for start in range(0, n, _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        bucket[rows] = (highest - _ordinals(scores[rows])).view(np.uint64) >> shift
+    return bucket
+
+
+def _ordinals(scores: Scores) -> Indices:
+    """Integers in the order of the scores: the bits of a float64, without its two zeros and its sign."""
+    bits = (scores + 0.0).view(np.int64)
+    return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)

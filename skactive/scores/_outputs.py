@@ -125,6 +125,6 @@ def _outputs_named(tile: Tile, which: NDArray[np.int64], shape: tuple[int, ...])
     except DrawsError as error:
         n_outputs = int(np.prod(shape[1:]))
         n_of_tile = min(n_outputs, tile[1].stop) - tile[1].start
-        row, output = divmod(int(which[error.point]), n_of_tile)
+        row, output = divmod(int(which[error.number]), n_of_tile)
         place = np.unravel_index(tile[1].start + output, shape[1:])
         raise error.at(f"point {tile[0].start + row}, output {tuple(map(int, place))}") from None

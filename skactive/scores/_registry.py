@@ -135,7 +135,7 @@ def check_block(block: Any, first_point: int, tolerance: float | None, name: str
         if not bool(block.isfinite().all()):
             where = (~block.isfinite()).nonzero()[0].tolist()
             got = f"`{name}` must be finite. Got {block[tuple(where)].item()}"
-            raise DrawsError(f"{got} in draw {where[0]} of ", first_point + where[-1], ".")
+            raise DrawsError(f"{got} in draw {where[0]} of ", first_point + where[-1], ".", "point")
         return
     sums = block.sum(1)
     if bool(block.amin() >= 0) and bool((sums - 1).abs().amax() <= tolerance):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import torch
 from common import bench
 
 from skactive import samplers
@@ -87,7 +88,7 @@ def softmax_of_ten_million():
     }
 
 
-@bench("softrank, 100 of 10,000,000", targets={"argsort of argsort, Gumbel noise": 2.0})
+@bench("softrank, 100 of 10,000,000", targets={"argsort of argsort, Gumbel noise": 5.0})
 def softrank_of_ten_million():
     s = scores(10_000_000)
     return {
@@ -123,3 +124,12 @@ def log_probabilities():
         "skactive": lambda: draw_batch("power", s, 100, RNG),
         "with log-probabilities": lambda: draw_batch("power", s, 100, RNG)[1].log_proba(),
     }
+
+
+for k in (10, 1000):
+
+    @bench(f"topk, {k:,} of 10,000,000", targets={"torch.topk": 0.9})
+    def top_k(k: int = k) -> dict:
+        s = scores(10_000_000)
+        plain = partial(torch.topk, torch.from_numpy(s), k)
+        return {"skactive": partial(samplers.topk, s, k, RNG), "torch.topk": plain}

@@ -493,6 +493,13 @@ def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path
     assert "row/s" in capsys.readouterr().err
 
 
+def test_once_all_rows_have_a_label_the_status_is_out_of_fold(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(40.0), "y": None})
+    campaign = Campaign.start(tmp_path / "y.db", frame, target="y", model="logistic", random_state=0)
+    campaign.tell({i: "b" if i < 20 else "c" for i in range(40)}, unasked=True)
+    assert "out of fold on all 40 rows, which have a label" in str(campaign.status())
+
+
 @pytest.mark.slow  # tests/stopping has coins that nobody stops with
 def test_of_coins_no_status_says_stop_and_the_first_batches_say_that_a_class_is_rare(tmp_path):
     rng = np.random.default_rng(2)

@@ -67,7 +67,7 @@ def message(page="p", answers=(), rows=(), more=0, leaves=False):
     return {"page": page, "answers": list(answers), "rows": list(rows), "more": more, "leaves": leaves}
 
 
-def given(row, label="", key=None, age=0.0):
+def given(row, label="", key=None, age=0):
     return [key or uuid.uuid4().hex, row, TRUTH[row] if label == "" else label, age]
 
 
@@ -141,6 +141,8 @@ def test_strangers_other_hosts_other_sites_and_forms_are_told_nothing(serve, tmp
         asked(address, "exchange", message(), Origin="null"),
         asked(address, "exchange", message(), Content_Type="text/plain"),
         asked(address, "exchange", {"page": 1}),
+        asked(address, "exchange", message(more=float("inf"))),
+        asked(address, "exchange", message(answers=[given(0, age=float("nan"))])),
         asked(address, "picture/0/0"),
         asked(address, "../../etc/passwd"),
     ]
@@ -155,11 +157,10 @@ def test_strangers_other_hosts_other_sites_and_forms_are_told_nothing(serve, tmp
 def test_a_batch_is_the_one_that_the_labels_at_the_threshold_ask_for_however_late_it_is_chosen(tmp_path):
     one = begun(tmp_path)
     learner = Learner(one._twin(), 10)  # which does not run yet
-    desk = Desk(one._twin(), 10, 1, None, learner)
+    desk = Desk(one._twin(), 10, 1, learner)
     learner._ask(due_in(one._store.ledger(), 10, set()))
     rows = [row["row"] for row in desk.exchange("", Message.of(message(more=10)))["rows"]]
-    for row in rows:
-        desk.exchange("", Message.of(message(answers=[given(row)])))
+    desk.exchange("", Message.of(message(answers=map(given, rows))))
     due = due_in(one._store.ledger(), 10, set())
     assert due == 16  # ten picks and six answers: four rows are out, which is less than half
     assert learner._wanted.get() == 0
@@ -191,10 +192,22 @@ def test_rows_withdrawn_meanwhile_leave_the_page_and_answers_from_before_are_lef
     campaign.tell({f"r{row:03d}": "a"})
     campaign.withdraw([f"r{row:03d}"])
     assert say(address, rows=[row, other])["gone"] == [row]
-    (reply,) = say(address, answers=[given(row, "a", age=100.0)])["answers"].values()
+    (reply,) = say(address, answers=[given(row, "a", age=100_000)])["answers"].values()
     assert "is left out" in reply["note"]
-    (reply,) = say(address, answers=[given(other, "no label")])["answers"].values()
-    assert (reply["saved"], "must be one of" in reply["note"]) == (False, True)
+    for label, said in (
+        ("no label", "must be one of"),
+        ("\ud800", "half of a surrogate"),
+        ("a\0b", "no NUL"),
+        (" ", "empty"),
+    ):
+        (reply,) = say(address, answers=[given(other, label)])["answers"].values()
+        assert (reply["saved"], said in reply["note"]) == (False, True)
+    path, answer = campaign.path, given(other)
+    path.rename(tmp_path / "away")
+    begun(tmp_path)  # another campaign in its place
+    assert asked(address, "exchange", message(answers=[answer]))[0] == 503  # the page keeps the answer
+    (tmp_path / "away").replace(path)
+    assert say(address, answers=[answer])["answers"][answer[0]]["saved"]
 
 
 def test_a_row_that_is_put_off_does_not_keep_others_away(serve, tmp_path):
@@ -248,8 +261,14 @@ def test_a_second_server_and_a_port_that_is_taken_are_refused(serve, tmp_path):
     with pytest.raises(CampaignError, match="open for labelling already"):
         campaign.serve()
     (tmp_path / "other").mkdir()
-    with pytest.raises(CampaignError, match=f"`port` free.* {port}: Address already in use"):
-        begun(tmp_path / "other").serve(port=port)
+    other = begun(tmp_path / "other")
+    for where, said in (
+        ({"port": port}, f"`port` free.* {port}: Address already in use"),
+        ({"port": 65536}, "from 0 to 65535"),
+        ({"host": "0.0.0.0"}, "one address of this machine.*stands for all"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            other.serve(**where)
 
 
 def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_path):
@@ -264,14 +283,13 @@ def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_pat
 @pytest.mark.slow
 def test_every_answer_called_saved_outlives_kills(tmp_path):
     table().to_csv(tmp_path / "pool.csv", index=False)
-    shell = [sys.executable, "-m", "skactive"]
-    db = str(tmp_path / "y.db")
-    start = ["start", db, "--pool", str(tmp_path / "pool.csv"), "--id", "id", "--target", "y", "--labels", "a,b"]
-    subprocess.run([*shell, *start], check=True, capture_output=True)
+    db, pool = str(tmp_path / "y.db"), str(tmp_path / "pool.csv")
+    start = ["start", db, "--pool", pool, "--id", "id", "--target", "y", "--labels", "a,b", "--open"]
     saved, waiting, killer = {}, [], np.random.default_rng(0)
-    for _ in range(5):
-        label = [*shell, "label", db, "--no-browser", "--batch", "100"]
-        process = subprocess.Popen(label, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "true"}
+    for command in [start, *[["label", db, "--no-browser", "--batch", "100"]] * 4]:
+        command = [sys.executable, "-m", "skactive", *command]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
         while not (line := process.stderr.readline()).startswith("http"):
             assert line
         end = time.monotonic() + killer.uniform(0.2, 1.5)

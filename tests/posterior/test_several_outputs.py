@@ -60,6 +60,11 @@ class Tokens(nn.Module):
         return self.after(self.b(self.drop(torch.relu(self.a(x.unsqueeze(-1))))))
 
 
+class ClassesLast(nn.CrossEntropyLoss):
+    def forward(self, logits, y):
+        return super().forward(logits.transpose(1, 2), y)
+
+
 def labels_net(n_outputs=3):
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, n_outputs))
@@ -172,8 +177,17 @@ def test_classes_are_on_the_axis_that_the_net_tells_and_else_it_has_to_say_so():
     softmax = Tokens(lambda z: z.transpose(1, 2).softmax(1)).eval()
     told = Tokens(lambda z: z.transpose(1, 2)).eval()
     told.class_axis = 1
-    for module in (softmax, told):
+    named = Tokens(lambda z: {"loss": z.sum(), "logits": z}).eval()  # as the models of transformers return it
+    turned = skorch_net(skorch.NeuralNetClassifier, Tokens(), criterion=ClassesLast)
+    for module in (softmax, told, named, turned):
         torch.testing.assert_close(sample_posterior(module, 4, rng())(rows), expected)
+    of_labels = [
+        lambda z: z[..., 0].sigmoid(),
+        lambda z: z[..., :1].sigmoid().squeeze(-1),
+    ]  # in the same order, at last
+    labels, squeezed = (sample_posterior(Tokens(after).eval(), 4, rng())(rows) for after in of_labels)
+    assert labels.shape == (4, 5, 2, 6)
+    torch.testing.assert_close(labels, squeezed)
     with pytest.raises(ValueError, match=r"attribute `class_axis`.*Got None from this Tokens.*\(1, 4, 6\)"):
         score_pool(Tokens(lambda z: z.transpose(1, 2)).eval(), rows, ["entropy"])
     with pytest.raises(ValueError, match=r"two classes or more.*\(1, 1, 8, 8\).*sigmoid"):
@@ -183,7 +197,7 @@ def test_classes_are_on_the_axis_that_the_net_tells_and_else_it_has_to_say_so():
 def test_blocks_of_images_do_not_depend_on_chunks_and_keep_to_a_bound(monkeypatch):
     monkeypatch.setattr("skactive._dropout._rows._BLOCK_BYTES", 8 * 6 * 3 * 64 * 2)  # two images
     whole, in_chunks = (sample_posterior(UNet().eval(), 6, rng()) for _ in range(2))
-    parts = [in_chunks(IMAGES[:2]), in_chunks(IMAGES[2:6]), in_chunks(IMAGES[6:])]  # queries round up to whole blocks
+    parts = [in_chunks(IMAGES[:2]), in_chunks(IMAGES[2:6]), in_chunks(IMAGES[6:])]  # queries take whole blocks
     torch.testing.assert_close(whole(IMAGES), torch.cat(parts, dim=1), rtol=0, atol=0)
     assert whole.batch_size == in_chunks.batch_size == 2
 

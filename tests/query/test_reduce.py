@@ -58,6 +58,18 @@ def test_a_mask_comes_with_the_draws_or_is_a_function_of_rows():
         StochasticBatchQuery("bald", mask=lambda rows: rows[:, :3] < 0.2).select(model, pool, 1)
 
 
+def test_a_mask_is_an_array_of_the_rows_of_the_pool_for_candidates_and_chunks_of_any_size():
+    rows, mask = np.arange(5, 120, 2), np.random.default_rng(0).random((120, 3)) < 0.5
+    mask[:, 1] |= ~mask.any(axis=1)
+    each = [score_pool(FOREST, X, "bald", reduce=lambda s, j=j: s[:, j])["bald"] for j in range(3)]
+    expected = np.where(mask, np.transpose(each), -np.inf).max(axis=1)
+    how = {"reduce": "max", "mask": mask, "chunk_size": 7}
+    np.testing.assert_array_equal(score_pool(FOREST, X, "bald", **how)["bald"], expected)
+    np.testing.assert_array_equal(score_pool(FOREST, X, "bald", candidates=rows, **how)["bald"][rows], expected[rows])
+    with pytest.raises(ValueError, match=r"`mask` .* 120 rows of the pool. Got 119"):
+        StochasticBatchQuery("bald", mask=mask[1:]).select(FOREST, X, 1)
+
+
 @pytest.mark.parametrize("kind", ["labels", "pixels"])
 def test_a_learner_of_modal_asks_and_is_taught_several_labels_a_row(kind):
     net = MCDropoutClassifier((8,), max_epochs=5, random_state=0) if kind == "labels" else segmenter()

@@ -1,6 +1,7 @@
 """Every way of choosing rows follows the law of drawing one after the other, wherever one takes over from another."""
 
 import itertools
+import math
 from collections import Counter
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from skactive.samplers import _selection
 from skactive.samplers._law import draw_batch
-from skactive.samplers._selection import draw_rows, rows_of_ranks, sample_by_blocks
+from skactive.samplers._selection import draw_ranks, draw_rows, rows_of_ranks, sample_by_blocks
 
 WITH_ZEROS, ONE_HEAVY, EMPTY_BLOCK = [0, 5, 0, 1, 2, 0, 0, 2], [1, 1000, 1, 1, 1], [0, 0, 3, 1, 0, 0]
 NONE = np.empty(0, dtype=np.int64)
@@ -108,23 +110,93 @@ def test_powers_are_powers():
         np.testing.assert_allclose(_selection.raised(x, beta), x**beta, rtol=1e-14, err_msg=str(beta))
 
 
+@pytest.mark.parametrize(("beta", "stretches"), [(0.01, 64), (1.0, 64), (3.0, 1)])
+def test_arrivals_are_a_poisson_process(beta, stretches, monkeypatch):
+    monkeypatch.setattr(_selection, "_STRETCHES", stretches)
+    start, n, key = 100, 10_000, -math.log(1e5 / (np.arange(101.0, 10_001) ** -beta).sum())
+    positions, keys = _selection._arrivals(start, n, key, np.random.default_rng(2), beta)
+    edges = np.geomspace(start, n, 40).astype(int)
+    for begin, end in itertools.pairwise(edges):
+        expected = math.exp(-key) * (np.arange(begin + 1.0, end + 1) ** -beta).sum()
+        count = ((positions >= begin) & (positions < end)).sum()
+        assert stats.poisson.cdf(count, expected) > 1e-7
+        assert stats.poisson.sf(count - 1, expected) > 1e-7
+    # Uniform times up to exp(-key), and no position outside.
+    assert stats.kstest(np.exp(key - keys), "uniform").pvalue > 1e-6
+    assert positions.min() >= start
+    assert positions.max() < n
+
+
+@pytest.mark.parametrize("beta", [0.3, 2.0])
+def test_pairs_of_ranks_follow_the_law(beta, monkeypatch):
+    # Of two draws 16 ranks are timed one by one.
+    monkeypatch.setattr(_selection, "_TIMED", 1)
+    n, rng, n_trials = 40, np.random.default_rng(3), 2000
+    weights = np.arange(1.0, n + 1) ** -beta
+    weights /= weights.sum()
+    law = np.outer(weights, weights) / (1 - weights)[:, None]
+    np.fill_diagonal(law, 0.0)
+    pairs = np.array([draw_ranks(n, n, 2, rng, beta) for _ in range(n_trials)])
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    for first, second in itertools.product([slice(0, 4), slice(4, 16), slice(16, 25), slice(25, n)], repeat=2):
+        inside = [(pairs[:, i] >= part.start) & (pairs[:, i] < part.stop) for i, part in enumerate((first, second))]
+        assert reference.tail((inside[0] & inside[1]).sum(), n_trials, law[first, second].sum()) > 1e-7
+
+
+def test_steep_weights_give_the_first_ranks_in_order():
+    # Ranks 5 and 6 still differ by a factor (6/5)^900.
+    for beta in (900.0, 1000.0, 1001.0, 1e300):
+        assert draw_ranks(100_000, 100_000, 5, np.random.default_rng(0), beta).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_what_has_no_rank_is_drawn_last():
+    for n_ranked, k in [(0, 3), (2, 3), (5, 5), (9_990, 100)]:
+        positions = draw_ranks(10_000, n_ranked, k, np.random.default_rng(0), 1.0)
+        assert len(set(positions.tolist())) == k
+        assert (np.sort(positions[:n_ranked]) < n_ranked).all()
+        assert ((positions[n_ranked:] >= n_ranked) & (positions[n_ranked:] < 10_000)).all()
+
+
 ANY_SCORE = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from([-np.inf, -0.0, 0.0, 1.0, 1.0, 1.0, np.nextafter(1.0, 2), 5e-324, -5e-324, 1.7e308, -1.7e308]),
 )
 
 
-@given(scores=st.lists(ANY_SCORE, min_size=1, max_size=40), seed=st.integers(0, 2**32 - 1))
-def test_rows_of_ranks_are_those_of_the_sorted_scores(scores, seed):
+@given(
+    large=st.sampled_from([1, 3, 10**9]),
+    scores=st.lists(ANY_SCORE, min_size=1, max_size=40),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rows_of_ranks_are_those_of_the_sorted_scores(large, scores, seed):
     scores, rng = np.array(scores), np.random.default_rng(seed)
     positions = rng.permutation(len(scores))[: rng.integers(1, len(scores) + 1)]
-    rows = rows_of_ranks(scores, positions, rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_selection, "_FEW_ROWS", 1)
+        patch.setattr(_selection, "_LARGE_BUCKET", large)
+        rows = rows_of_ranks(scores, positions, rng)
     assert len(set(rows.tolist())) == len(positions)
     np.testing.assert_array_equal(scores[rows], np.sort(scores)[::-1][positions])
 
 
-def test_ties_share_their_ranks_at_random():
+def test_rows_of_ranks_of_many_rows(rng):
+    pools = {
+        "mostly zero": rng.gamma(1.0, 0.2, 50_000) * (rng.random(50_000) < 0.1),
+        "outliers": np.r_[1e300, -1e300, -np.inf, 1 + 1e-12 * rng.normal(size=49_997)],
+        "equal": np.full(50_000, 3.0),
+    }
+    for name, scores in pools.items():
+        for positions in (np.arange(10), rng.permutation(50_000)[:500], rng.permutation(50_000)):
+            rows = rows_of_ranks(scores, positions, rng)
+            assert len(np.unique(rows)) == len(positions)
+            np.testing.assert_array_equal(scores[rows], np.sort(scores)[::-1][positions], err_msg=name)
+
+
+@pytest.mark.parametrize("large", [2, 10**9], ids=["sorted", "by themselves"])
+def test_ties_share_their_ranks_at_random(large, monkeypatch):
     # The three rows of score 2 hold the ranks 1 and 3 in each of the six orders alike.
+    monkeypatch.setattr(_selection, "_FEW_ROWS", 1)
+    monkeypatch.setattr(_selection, "_LARGE_BUCKET", large)
     scores, rng, n_trials = np.array([2.0, 1.0, 2.0, 5.0, 2.0, 0.0, 0.0, 1.0]), np.random.default_rng(5), 1500
     pairs = [tuple(rows_of_ranks(scores, np.array([1, 3]), rng).tolist()) for _ in range(n_trials)]
     for pair in itertools.permutations([0, 2, 4], 2):

@@ -75,5 +75,5 @@ def test_bad_outputs_masks_and_scores_that_take_one_output_are_refused_with_thei
     ]:
         with pytest.raises(ValueError, match=words):
             bald(draws, mask=mask)
-    with pytest.raises(ValueError, match=r'no "epig".*Use "bald"'):
+    with pytest.raises(ValueError, match=r'one output for "epig".*Use "bald"'):
         epig(draws, target_draws=draws[..., 0, 0])

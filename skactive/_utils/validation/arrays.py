@@ -117,28 +117,41 @@ def check_scores(
 
 def _score_error(name: str, scores: NDArray[np.float64], bad: NDArray[np.bool_], rule: str) -> ScoreError:
     row = int(np.flatnonzero(bad)[0])
-    return ScoreError(f"`{name}` must {rule}. Got {float(scores[row])}", row, f", and {bad.sum()} such rows in all.")
+    got = f"Got {float(scores[row])} in "
+    return ScoreError(f"`{name}` must {rule}. {got}", row, f", and {bad.sum()} such rows in all.")
 
 
-class _RowError(ValueError):
-    """A value of a row, whose number is that among what was checked."""
+class PlacedError(ValueError):
+    """What is wrong with a row, or a point, whose place among all may be named by who knows it."""
 
-    def __init__(self, before: str, row: int, after: str) -> None:
-        super().__init__(f"{before} in row {row}{after}")
-        self._parts = (before, row, after)
+    def __init__(self, before: str, number: int, after: str, unit: str = "row") -> None:
+        self.number, self._parts = number, (before, after)
+        self.at(f"{unit} {number}")
+
+    def at(self, place: str) -> Self:
+        """The same, with another name of the place."""
+        self.args = (place.join(self._parts),)
+        return self
 
     def of_rows(self, rows: NDArray[np.int64] | None) -> Self:
         """The same, where row i of what was checked is row ``rows[i]`` of the pool."""
-        before, row, after = self._parts
-        return self if rows is None else type(self)(before, int(rows[row]), after)
+        self.number = self.number if rows is None else int(rows[self.number])
+        return self.at(f"row {self.number}")
+
+    def __reduce__(self) -> Any:
+        return ValueError, self.args
 
 
-class ScoreError(_RowError):
+class ScoreError(PlacedError):
     """A score that its sampler cannot take."""
 
 
-class PointError(_RowError):
+class PointError(PlacedError):
     """A row of points that are not finite."""
+
+
+class DrawsError(PlacedError):
+    """Draws of a point that no score can take."""
 
 
 AXES = {"classes": 3, "numbers": 2}
@@ -183,22 +196,6 @@ def sum_tolerance(draws: Any) -> float:
     return max(1e-4, draws.shape[-1] * 2.0**-bits) if bits else 1e-4
 
 
-class DrawsError(ValueError):
-    """Draws of a point that no score can take."""
-
-    def __init__(self, before: str, point: int, after: str) -> None:
-        self.point, self._parts = point, (before, after)
-        self.at(f"point {point}")
-
-    def at(self, place: str) -> Self:
-        """The same, with another name of the point."""
-        self.args = (place.join(self._parts),)
-        return self
-
-    def __reduce__(self) -> Any:
-        return ValueError, self.args
-
-
 class ProbabilityError(DrawsError):
     """A point over the classes, an array or a tensor, that holds no probabilities."""
 
@@ -210,6 +207,7 @@ class ProbabilityError(DrawsError):
             point,
             ". If these are logits, apply softmax; if they are log-probabilities, exp; a single column p of a binary "
             "model becomes (1 - p, p); if they are rounded, give the model its rows as float64.",
+            "point",
         )
 
 

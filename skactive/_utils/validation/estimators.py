@@ -171,7 +171,14 @@ def class_outputs(probabilities: Any, estimator: Any) -> NDArray[Any]:
     if are_labels(estimator):
         of_labels = np.asarray(probabilities)
         return np.stack([1 - of_labels, of_labels], axis=1)
-    return check_one_output(probabilities, estimator)
+    probabilities = np.asarray(probabilities)
+    n_classes = len(getattr(estimator, "classes_", probabilities.T))
+    if probabilities.ndim != 2 or probabilities.shape[1] != n_classes:
+        raise ValueError(
+            f"`predict_proba` of this {type(estimator).__name__} must return shape (n_rows, {n_classes}), a column for "
+            f"each of its `classes_`. Got shape {probabilities.shape}, {probabilities.dtype}."
+        )
+    return probabilities
 
 
 def stacked_outputs(outputs: Sequence[Any], axis: int = -1) -> NDArray[Any]:
@@ -194,18 +201,6 @@ def are_labels(estimator: Any) -> bool:
     classes = getattr(model, "classes_", ())
     is_chain = any(map(np.ndim, classes)) and all(len(of_one) == 2 for of_one in classes)
     return bool(getattr(model, "multilabel_", False)) or is_net_of_labels or is_chain
-
-
-def check_one_output(probabilities: Any, estimator: Any) -> NDArray[Any]:
-    """Probabilities as an array, with a column for each class."""
-    probabilities = np.asarray(probabilities)
-    n_classes = len(getattr(estimator, "classes_", probabilities.T))
-    if probabilities.ndim != 2 or probabilities.shape[1] != n_classes:
-        raise ValueError(
-            f"`predict_proba` of this {type(estimator).__name__} must return shape (n_rows, {n_classes}), a column for "
-            f"each of its `classes_`. Got shape {probabilities.shape}, {probabilities.dtype}."
-        )
-    return probabilities
 
 
 def classes_of(estimator: Any) -> NDArray[Any]:

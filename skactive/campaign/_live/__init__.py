@@ -22,7 +22,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from .._base import CampaignBase
@@ -50,14 +50,7 @@ class Served:
     """A campaign in browsers, until `stop`: ``addresses`` by annotator."""
 
     def __init__(
-        self,
-        campaign: CampaignBase,
-        annotators: Sequence[str],
-        batch: int,
-        overlap: int,
-        host: str,
-        port: int | None,
-        folder: Path | None,
+        self, campaign: CampaignBase, annotators: Sequence[str], batch: int, overlap: int, host: str, port: int | None
     ) -> None:
         secret = campaign._store.secret
         self._secrets = {secret(f"label {name}"): name for name in annotators}
@@ -66,16 +59,16 @@ class Served:
         at = f"{host}:{self._socket.getsockname()[1]}"
         self._hosts = {at, at.replace(LOCAL, "localhost")}
         self.addresses = {name: f"http://{at}/{one}/" for one, name in self._secrets.items()}
-        learner = Learner(campaign._twin(), batch)
+        self._learner = Learner(campaign._twin(), batch)
         self._desk_thread = ThreadPoolExecutor(1, "skactive desk")
-        made = self._desk_thread.submit(lambda: Desk(campaign._twin(), batch, overlap, folder, learner))
+        made = self._desk_thread.submit(lambda: Desk(campaign._twin(), batch, overlap, self._learner))
         self._desk = made.result()
         routes = [Route("/{secret}/{what:path}", self._answer, methods=["GET", "POST"])]
         quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "server_header": False}
         quiet |= {"lifespan": "off", "ws": "none", "timeout_graceful_shutdown": 2}
         self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), **quiet))
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
-        learner.start()
+        self._learner.start()
         self._thread.start()
 
     def wait(self) -> None:
@@ -88,6 +81,7 @@ class Served:
     def stop(self) -> None:
         """Serve no more. What pages were told to be saved is in the file."""
         self._server.should_exit = True
+        self._learner.stop()
         self._thread.join()
         self._desk_thread.shutdown()
         self._lock.close()
@@ -126,12 +120,14 @@ class Served:
             return Response(status_code=403, headers=HEADERS)
         try:
             message = Message.of(json.loads(await request.body()))
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError):
             return Response(status_code=400, headers=HEADERS)
+        reply, status = {}, 200
         try:
-            return JSONResponse(await self._at_desk(self._desk.exchange, name, message), headers=HEADERS)
+            reply = await self._at_desk(self._desk.exchange, name, message)
         except Exception as error:  # the file is locked, gone or begun anew, say: the page keeps what it has
-            return JSONResponse({"trouble": str(error)}, 503, HEADERS)
+            reply, status = {"trouble": str(error)}, 503
+        return Response(json.dumps(reply), status, HEADERS, "application/json")  # in ASCII, as cells hold any text
 
     async def _at_desk(self, do: Any, *given: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._desk_thread, do, *given)
@@ -140,11 +136,13 @@ class Served:
 def _listening(host: str, port: int | None, usual: int) -> socket.socket:
     """A socket at a port; by default at that of the campaign, or any other if that is taken."""
     try:
+        if host == "0.0.0.0":  # pages are answered at the address in `Host` alone
+            raise OSError(errno.EADDRNOTAVAIL, "it stands for all addresses")
         return socket.create_server((host, usual if port is None else port))
     except OSError as error:
         if port is None and error.errno == errno.EADDRINUSE:
             return socket.create_server((host, 0))
-        where = "`host` must be an address of this machine, and `port` free"
+        where = "`host` must be one address of this machine, and `port` free"
         raise CampaignError(f"{where}. Got {host!r} and {port}: {error.strerror}.") from error
 
 

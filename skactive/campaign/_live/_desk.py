@@ -27,7 +27,7 @@ class Given(NamedTuple):
     key: str  # made by the page: what comes twice is taken once
     row: int
     label: str | None  # None skips the row
-    age: float  # seconds since the person gave it: clocks of browsers differ
+    age: int  # milliseconds since the person gave it: clocks of browsers differ
 
 
 class Message(NamedTuple):
@@ -42,9 +42,7 @@ class Message(NamedTuple):
     @classmethod
     def of(cls, said: dict[str, Any]) -> Message:
         """From JSON; an error of Python where it is no message."""
-        given = [
-            Given(str(k), int(row), None if x is None else str(x), float(age)) for k, row, x, age in said["answers"]
-        ]
+        given = [Given(str(k), int(row), None if x is None else str(x), int(age)) for k, row, x, age in said["answers"]]
         return cls(str(said["page"]), given, [*map(int, said["rows"])], int(said["more"]), bool(said["leaves"]))
 
 
@@ -59,11 +57,12 @@ class Page(NamedTuple):
 class Desk:
     """One thread hands out rows, takes answers, and says to the learner when a batch is due."""
 
-    def __init__(self, campaign: CampaignBase, batch: int, overlap: int, folder: Path | None, learner: Learner) -> None:
-        self._campaign, self._batch, self._overlap, self._folder = campaign, batch, overlap, folder
-        self._learner = learner
+    def __init__(self, campaign: CampaignBase, batch: int, overlap: int, learner: Learner) -> None:
+        self._campaign, self._batch, self._overlap, self._learner = campaign, batch, overlap, learner
+        pool = campaign._settings.get("pool")
+        self._folder = (campaign.path.parent / pool[0]).parent.resolve() if pool else None
         self._pages: dict[str, Page] = {}
-        self._replies: dict[str, dict[str, Any]] = {}  # by the keys of answers
+        self._notes: dict[str, str] = {}  # by the keys of answers that were taken
         X = campaign._table()
         self._columns = [X.iloc[:, j].array for j in range(X.shape[1])]
         self._gone = {*campaign._gone.tolist()}
@@ -71,6 +70,7 @@ class Desk:
 
     def exchange(self, annotator: str, message: Message) -> dict[str, Any]:
         """Take the answers of a page, and hand it rows."""
+        self._campaign._store.ledger()  # trouble with the file is none of an answer: the page keeps them all
         answers, now = {one.key: self._reply(annotator, one) for one in message.answers}, time.monotonic()
         self._pages.pop(message.page, None)
         self._pages = {name: page for name, page in self._pages.items() if now - page.heard < SILENT}
@@ -95,15 +95,12 @@ class Desk:
 
     def _reply(self, annotator: str, given: Given) -> dict[str, Any]:
         """Whether an answer is in the file, and what there is to say of it; ``again`` asks to send it once more."""
-        if given.key not in self._replies:
+        if given.key not in self._notes:
             try:
-                reply = {"saved": True, "note": self._taken(annotator, given)}
-            except CampaignFileError as error:  # a full disk, say
-                return {"saved": False, "again": True, "note": str(error)}
-            except CampaignError as error:
-                reply = {"saved": False, "note": str(error)}
-            self._replies[given.key] = reply
-        return self._replies[given.key]
+                self._notes[given.key] = self._taken(annotator, given)
+            except CampaignError as error:  # of the file where the disk is full, say
+                return {"saved": False, "again": isinstance(error, CampaignFileError), "note": str(error)}
+        return {"saved": True, "note": self._notes[given.key]}
 
     def _taken(self, annotator: str, given: Given) -> str:
         """Write an answer."""
@@ -116,7 +113,7 @@ class Desk:
             raise CampaignError(f"There is no row {given.row} in the table.")
         id = campaign._ids[given.row]
         id = id.item() if hasattr(id, "item") else id
-        answer = Answer(id, label, annotator, given.label is None, time.time() - max(given.age, 0.0))
+        answer = Answer(id, label, annotator, given.label is None, time.time() - max(given.age, 0) / 1000)
         told = until_written(lambda: campaign._tell([answer], unasked=False))
         if told.n_left_out:
             return f"{id!r} was withdrawn or answered anew in the meantime: your answer is left out."
@@ -149,11 +146,11 @@ class Desk:
         asked, n_rows = self._campaign._store.ledger().asked, len(self._campaign._ids)
         if self._folder is None or row not in asked or row >= n_rows or column >= len(self._columns):
             return None
-        value, folder = self._columns[column][row], self._folder.resolve()
-        if not isinstance(cell(value, folder), dict):
+        value = self._columns[column][row]
+        if not isinstance(cell(value, self._folder), dict):
             return None
-        file = (folder / value).resolve()  # links are followed before it is asked where the file is
-        return file if file.is_relative_to(folder) and file.is_file() else None
+        file = (self._folder / value).resolve()  # links are followed before it is asked where the file is
+        return file if file.is_relative_to(self._folder) and file.is_file() else None
 
     def page(self, annotator: str) -> str:
         """The page, which then asks for rows."""

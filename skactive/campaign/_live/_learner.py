@@ -21,7 +21,7 @@ class Learner(threading.Thread):
         super().__init__(daemon=True, name="skactive learner")
         self._campaign, self._batch = campaign, batch
         campaign._fits = dict(campaign._fits)  # kept from here on by this thread alone
-        self._wanted: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._due = self._seen = self._failed_at = -1
         self.guesses: dict[int, tuple[Any, Any]] = {}
         self.panel: dict[str, Any] = {"version": 0}
@@ -34,12 +34,15 @@ class Learner(threading.Thread):
             self._due, self._seen = due, seen
             self._wanted.put(due)
 
+    def stop(self) -> None:
+        """End after what is under way."""
+        self._wanted.put(None)
+
     def run(self) -> None:
-        """Go on until the process ends."""
+        """Go on until `stop`, or the end of the process."""
         if self._wanted.empty():
             self._try(self._judge)
-        while True:
-            due = self._wanted.get()
+        while (due := self._wanted.get()) is not None:
             if not self._try(self._ask, due):
                 self._due, self._failed_at = -1, self._seen
             self._try(self._judge)

@@ -6,6 +6,7 @@
 const AHEAD = 4; // rows beside those put off: a page holds few from others
 const EVERY = 2000; // milliseconds between requests without an answer
 const LATEST = 20000;
+const MOST = 50; // answers in a request, so that it is short also after an hour without a connection
 const LOST = "No connection to skactive label: what you answer is kept here, and sent once it is back.";
 
 const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
@@ -55,7 +56,7 @@ Object.assign(seam, {
 async function exchange(leaves = false) {
   if (here.busy && !leaves) return (here.again = true);
   [here.busy, here.again] = [true, false];
-  const answers = here.unsent.map(({ key, row, label, at }) => [key, row, label, (Date.now() - at) / 1000]);
+  const answers = here.unsent.slice(0, MOST).map(({ key, row, label, at }) => [key, row, label, Date.now() - at]);
   const rows = openRows().map((i) => batch.rows[i].row);
   const body = JSON.stringify({ page: keptAs, leaves, answers, rows, more: AHEAD - fresh().length });
   const headers = { "Content-Type": "application/json" };
@@ -78,7 +79,9 @@ function take(reply) {
   for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
   n = batch.rows.length;
   widen();
-  state.added.push(...reply.names.filter((name) => !labels().includes(name)));
+  const added = reply.names.filter((name) => !labels().includes(name));
+  state.added.push(...added);
+  if (added.length && !$("field").value) showLabels(); // buttons made anew lose the focus, and a click that is under way
   arrange(before, wasOpen && answerHere());
   if (reply.panel.version > here.version) showPanel(reply.panel);
   const { note } = notes.find((one) => one.note && !one.again) ?? {};
@@ -100,7 +103,6 @@ function arrange(before, isLost) {
   if (isLost || (wasEnd && here.waits && next !== undefined)) return go(next ?? n);
   if (wasEnd) state.at = n;
   showProgress();
-  if (!wasEnd && !$("field").value) showLabels();
   if (n !== before && wasEnd) showOverview();
 }
 

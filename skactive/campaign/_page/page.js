@@ -177,21 +177,13 @@ function show() {
   $("typed").hidden = end || (batch.kind === "classes" && !batch.open && !crowded());
   for (const id of ["skip", "next"]) $(id).hidden = end;
   $("back").disabled = state.at === 0;
-  showUndo();
+  $("undo").disabled = !state.past.length;
   $("skip").setAttribute("aria-pressed", String(Boolean(answerHere()?.skip)));
   $("peek").hidden = end || !batch.rows[state.at].guess;
   $("field").value = batch.kind === "number" && !end ? labelHere() : "";
   showProgress();
   if (end) showOverview();
   else showCard();
-}
-
-function showUndo() {
-  const last = state.answers[state.past.at(-1)?.row];
-  const words = last?.skip ? "skip" : (last?.label ?? "");
-  const short = words.length > 16 ? `${words.slice(0, 15)}\u2026` : words;
-  $("undo").replaceChildren("Undo ", ...(short ? [make("bdi", {}, short), " "] : []), make("kbd", {}, "U"));
-  $("undo").disabled = !state.past.length;
 }
 
 function showProgress() {
@@ -253,7 +245,6 @@ function showLabels() {
       return button;
     }),
   );
-  $("labels").className = labels().every((label) => label.length <= 2) ? "short" : "";
   const words = crowded() ? (batch.open ? "Find or add " : "Find ") : "Another label ";
   $("asked").replaceChildren(words, make("kbd", {}, "N"));
   $("enter").hidden = !batch.open;
