@@ -99,7 +99,7 @@ class FixedDraws(FrozenNet):
         """Check a draw of some rows, until rows that differ were checked."""
         if self._is_checked:
             return
-        some = spread(block)
+        some = spread(block, 32) if self._sites.reads_values else spread(block)
         # Parts of rows may lie on one axis in either order: in the right one each row is answered by itself.
         known = self._sites.parts_first  # in which other threads may be drawing now
         for self._sites.parts_first in (known, not known):

@@ -39,6 +39,8 @@ _NORMS: set[Any] = {F.batch_norm, F.instance_norm}  # they pass all options by n
 ANSWERED: set[Any] = {*OF_ALL_PASSES, *_LAWS, *_REFUSED, *_NORMS, Tensor.view}
 """Functions that a pass does not run as they are, for one reason or other."""
 
+_READS: set[Any] = {Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.item, Tensor.numpy, Tensor.tolist}
+_READS |= {torch.allclose, torch.equal, Tensor.allclose, Tensor.equal}
 _CONVOLUTIONS: set[Any] = {F.conv1d, F.conv2d, F.conv3d}
 _LAYERS: set[Any] = {F.linear, *_CONVOLUTIONS, torch.mm, torch.matmul}
 _LAYERS |= {Tensor.mm, Tensor.matmul, Tensor.__matmul__}
@@ -78,6 +80,7 @@ class Sites:
         self.at: list[Site] = []
         self.of_draw: dict[int, list[Site]] = {}  # of draws whose random numbers lead to other calls
         self.folded: set[int] = set()  # positions of calls that get parts of rows (tokens, windows) on one axis
+        self.reads_values = False  # whether a plain pass does
         self.parts_first = False  # whether the rows of one part lie side by side there, not the parts of one row
         self._entropy = rng.integers(2**63, size=4).view(np.uint32)
         self._kept: dict[Any, Tensor] = {}
@@ -147,6 +150,7 @@ class Pass(RandomCalls):
         self.last_normalised: tuple[str, Tensor] | None = None  # output of the last softmax or sigmoid
         self.normalised: Tensor | None = None  # and its input
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
+        self.reads_values = False  # whether some left torch, which may decide what is done with all rows of a block
         self.in_place = in_place
         self._sites, self._draw, self._n_rows, self._learns = sites, draw, n_rows, learns
         self._probes = probes  # by row: which of `PROBES` gives the numbers of its parts
@@ -164,6 +168,7 @@ class Pass(RandomCalls):
         if func is Tensor.view and not kwargs and len(args) > 1 and not isinstance(args[1], torch.dtype):
             return args[0].reshape(*args[1:])  # the input may have another memory layout than in training
         value = func(*args, **kwargs)
+        self.reads_values |= func in _READS
         if func in _LAYERS:
             if self.n_layers in self.tapped:
                 axis = 1 if func in _CONVOLUTIONS else value.ndim - 1

@@ -43,7 +43,8 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[i
     a batch of ``one`` row; it may return other outputs beside.
     """
     net.module.eval()
-    plain, _ = net.plain(one, 1)
+    plain, masks = net.plain(one, 1)
+    sites.reads_values = masks.reads_values
     net.check_count(plain, 1)
     if plain.device.type != "meta" and bool(plain.isnan().any()):
         raise NetError(

@@ -51,7 +51,8 @@ _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "gro
 _LINEAR = ("input", "weight", "bias")
 _NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 
-# D dropout of units, U unitwise, H homogeneous, P pooling, B batch norm, L linear, C convolution, F flattening
+# D dropout of units, U unitwise, H homogeneous, P pooling, B batch norm, L linear, C convolution, F flattening; and A,
+# dropout under one mask for all rows, which cannot be pruned
 _GRAMMAR = re.compile("D[DHP]*(?:(?:[LC][UHPB]*|F[HP]*)(?:D[DHP]*)?)*[LC][UHPB]*")
 _STAGE = re.compile("[DLCF][^LCF]*")
 
@@ -70,8 +71,10 @@ def are_row_by_row(calls: list[Call], sites: Sites) -> bool:
 def _letter(call: Call, sites: Sites) -> str:
     function, n_axes = call.function, len(call.shape)
     if function in DROPOUTS:
-        is_of_units = function not in ALPHA and bool(call.masks) and sites.at[call.masks.start].is_of_units
-        return "H" if not call.masks else "D" if is_of_units else "-"
+        if not call.masks:
+            return "H"
+        site = sites.at[call.masks.start]
+        return "D" if site.is_of_units and function not in ALPHA else "A" if site.shape[0] == 1 else "-"
     if call.masks:
         return "-"
     if function is F.linear and n_axes == 2:
@@ -82,8 +85,7 @@ def _letter(call: Call, sites: Sites) -> str:
     if function in _POOLS:
         return "P" if n_axes == _POOLS[function] + 2 else "-"  # else channels are pooled
     if function is F.batch_norm:
-        given = _given(call, _NORM)
-        return "B" if given.get("running_var") is not None and not given.get("training") else "-"
+        return "B" if _given(call, _NORM).get("running_var") is not None else "-"  # passes keep to the statistics
     if function in _LAYOUTS:
         before = call.before or ()
         return "F" if len(before) > 2 and call.shape == (before[0], math.prod(before[1:])) else "-"

@@ -19,7 +19,6 @@ from .._utils.validation import integer, warn
 BLOCK = 256
 """Rows in one forward pass by default: enough to keep two cores busy, few enough for the cache."""
 
-_CHECKED_ROWS = 8
 _BLOCK_BYTES = 32 * 2**20  # what a block's passes leave, and the draws made of it, stand side by side
 
 
@@ -122,9 +121,9 @@ def rows_of_outputs(batch_size: int, outputs: Tensor, n_draws: int) -> int:
     return batch_size
 
 
-def spread(block: range) -> list[int]:
+def spread(block: range, n_rows: int = 4) -> list[int]:
     """A few rows of a block, its first among them."""
-    return list(block[:: max(1, len(block) // _CHECKED_ROWS)][:_CHECKED_ROWS])
+    return list(block[:: max(1, len(block) // n_rows)][:n_rows])
 
 
 def differ(rows: Rows, some: list[int]) -> bool:

@@ -35,6 +35,7 @@ from .._utils.validation import (
     shown,
 )
 from ..posterior import _nets as nets
+from ..posterior._embeddings import TappedNet
 from . import _training as training
 from ._training import ACTIVATIONS, OPTIMIZERS, Data, HostRows, row_weights, rows_to_hold_out, to_tensor
 
@@ -141,18 +142,13 @@ class BaseMCDropout(BaseEstimator, ABC):
     def embed(self, X: ArrayLike) -> NDArray[np.float32]:
         """Represent rows by the input of the layer that makes the outputs, without dropout: (n_points, n_units)."""
         check_is_fitted(self, "net_")
-        net = FrozenNet(self.net_.module_)
-
-        def embed(rows: Rows, block: range) -> Tensor:
-            embeddings = net.tapped(rows, block)[1]
-            if not embeddings.shape[1]:
-                raise ValueError(
-                    "`embed` returns what enters the linear layer or convolution that makes the outputs, and no single "
-                    "one makes them. Let the module's forward pass return what such a layer does."
-                )
-            return embeddings.float()
-
-        return InBlocks(self.predict_batch_size).joined(embed, self._rows(X)).cpu().numpy()
+        embeddings = TappedNet(_AskedNet(self))(X)
+        if not embeddings.shape[1]:
+            raise ValueError(
+                "`embed` returns what enters the linear layer or convolution that makes the outputs, and no single one "
+                "makes them. Let the module's forward pass return what such a layer does."
+            )
+        return embeddings.astype(np.float32, copy=False)
 
     def _sample(self, X: ArrayLike, n_draws: int | None) -> NDArray[Any]:
         check_is_fitted(self, "net_")

@@ -35,9 +35,9 @@ from .._dropout import FrozenNet, InBlocks, Rows, differ, rows_of_outputs, sprea
 from .._utils.types import Embedding
 from .._utils.validation import as_array, class_outputs, name_or_callable
 from ._ensembles import FORESTS, leaf_type, of_trees
-from ._nets import NetAdapter, adapter_of
+from ._nets import NetAdapter, adapter_of, method_of_user
 from ._registry import PredictDraws, WithPlaces, check_features, innermost, prediction_as_draw
-from ._wrappers import Composed, Unwrapped, unwrap
+from ._wrappers import Composed, Unwrapped, is_of_user, unwrap
 
 Embed = Callable[[Any], Any]
 """``embed(X)`` is an array (n_points, n_units)."""
@@ -79,7 +79,7 @@ def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
 
 def predictions_by(estimator: Any) -> PredictDraws:
     """A classifier's own probabilities as a single draw; a net is evaluated in blocks of rows, as for draws."""
-    if not has_embeddings(estimator):
+    if not has_embeddings(estimator) or (_is_net(net := innermost(estimator)) and method_of_user(net)):
         return prediction_as_draw(estimator)
     return WithPlaces(Composed(represent_by(estimator), after=lambda both: (both[0][np.newaxis], both[1])))
 
@@ -127,9 +127,10 @@ def _embed(estimator: Any) -> Embed:
 
 
 def _represent(estimator: Any) -> Represent:
-    if _is_net(estimator):
+    if _is_net(estimator) and not method_of_user(estimator):
         return RepresentedNet(adapter_of(estimator))
-    wrapped = None if hasattr(estimator, "embed") or _is_changed(estimator) else unwrap(estimator)
+    has_both = hasattr(estimator, "embed") or is_of_user(estimator, "predict_proba")
+    wrapped = None if has_both else unwrap(estimator)
     if wrapped is not None:
         return Composed(_represent(wrapped.estimator), before=wrapped.rows)
     if not hasattr(estimator, "predict_proba"):
@@ -137,15 +138,7 @@ def _represent(estimator: Any) -> Represent:
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
             "CalibratedClassifierCV gives any classifier one."
         )
-    if type(estimator) is MLPClassifier:
-        return partial(_hidden_and_last_layer, estimator)
     return _ByMethods(estimator, lambda model, X: (class_outputs(model.predict_proba(X), model), _embed(model)(X)))
-
-
-def _is_changed(estimator: Any) -> bool:
-    """Whether a class of the user's own makes probabilities, which need not be those of the model inside."""
-    owner = next((kind for kind in type(estimator).__mro__ if "predict_proba" in vars(kind)), None)
-    return owner is not None and owner.__module__.partition(".")[0] not in ("sklearn", "imblearn")
 
 
 def _is_net(estimator: Any) -> bool:
@@ -158,14 +151,6 @@ def _hidden_layers(estimator: Any, X: Any) -> NDArray[Any]:
     for weights, bias in zip(estimator.coefs_[:-1], estimator.intercepts_[:-1], strict=True):
         X = activation(X @ weights + bias)
     return X
-
-
-def _hidden_and_last_layer(estimator: MLPClassifier, X: Any) -> tuple[Any, NDArray[Any]]:
-    hidden, last = _hidden_layers(estimator, X), copy.copy(estimator)
-    vars(last).pop("feature_names_in_", None)
-    last.coefs_, last.intercepts_ = estimator.coefs_[-1:], estimator.intercepts_[-1:]
-    last.n_layers_, last.n_features_in_ = 2, hidden.shape[1]
-    return class_outputs(last.predict_proba(hidden), estimator), hidden
 
 
 def _on_host(embeddings: Any) -> Any:

@@ -23,6 +23,7 @@ from .._dropout import BLOCK, FixedDraws, FrozenNet, InBlocks, Pass, Rows, Tenso
 from .._utils.devices import Lock
 from .._utils.validation import NetError, sum_tolerance
 from ._registry import DEFAULT_DRAWS, PredictDraws, source
+from ._wrappers import is_of_user
 
 _IN_ORDER = {"shuffle": False, "drop_last": False, "persistent_workers": False, "prefetch_factor": None}
 _MOST_AT_ONCE = 4096  # rows, where a net's batches hold all rows there are
@@ -79,7 +80,18 @@ class NetDraws(InBlocks):
 
 @source.register(NeuralNet | nn.Module)
 def _net(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> PredictDraws:
+    changed = method_of_user(estimator)
+    if changed:
+        raise _other_prediction_error(f"{type(estimator).__name__} has a `{changed}` of its own", changed)
     return NetDraws(adapter_of(estimator), n_draws, rng)
+
+
+def method_of_user(net: Any) -> str:
+    """The method of the user's by which a net predicts, which may be more than a pass through its module; or ""."""
+    names = ["predict_proba"]
+    if isinstance(net, NeuralNet):
+        names = ["predict" if is_regressor(net) else "predict_proba", "forward", "forward_iter"]
+    return next((name for name in names if is_of_user(net, name)), "")
 
 
 def adapter_of(net: Any) -> NetAdapter:
@@ -215,9 +227,6 @@ class SkorchNet(NetAdapter):
         self._is_binary = type(net).infer is NeuralNetBinaryClassifier.infer
         self._is_regressor = is_regressor(net)
         self._method = "predict" if self._is_regressor else "predict_proba"
-        changed = [name for name in (self._method, "forward", "forward_iter") if not _is_skorchs(net, name)]
-        if changed:
-            raise _other_prediction_error(f"{type(net).__name__} has a `{changed[0]}` of its own", changed[0])
         self._nonlinearity = net._get_predict_nonlinearity()  # what predict_proba applies to the module's outputs
         self._like = first_floats(net.module_)
         self._axis: int | None = None  # of classes, where there are several outputs
@@ -293,8 +302,8 @@ class SkorchNet(NetAdapter):
 def _other_prediction_error(found: str, method: str) -> NetError:
     return NetError(
         "`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made of these. "
-        f"{found}: put what {method} does beside into `predict_nonlinearity`, or give the class a method "
-        "`sample_posterior(n_draws, rng)`."
+        f"{found}: put what {method} does beside into `predict_nonlinearity` or the module's forward pass, or give the "
+        "class a method `sample_posterior(n_draws, rng)`."
     )
 
 
@@ -357,19 +366,12 @@ def _batch_size(net: NeuralNet) -> int:
     return _MOST_AT_ONCE if size is None or size < 1 else int(size)
 
 
-def _is_skorchs(net: NeuralNet, name: str) -> bool:
-    """Whether a method is skorch's or this package's, not overridden by the user."""
-    # The class that defines it decides: a wrapped function says that it is of the module of what it wraps.
-    owner = next(kind for kind in type(net).__mro__ if name in vars(kind))
-    return name not in vars(net) and owner.__module__.partition(".")[0] in ("skorch", "skactive")
-
-
 def _has_plain_batches(net: NeuralNet) -> bool:
     """Whether the net's batches of an array are plain slices of it."""
     options = net.get_params_for("iterator_valid").keys() - {"batch_size", "generator", "num_workers", "pin_memory"}
     is_usual = net.dataset is Dataset and net.iterator_valid is torch.utils.data.DataLoader
-    own = all(_is_skorchs(net, name) for name in ("get_dataset", "get_iterator"))
-    return is_usual and own and type(net).get_dataset is NeuralNet.get_dataset and not options
+    is_changed = any(is_of_user(net, name) for name in ("get_dataset", "get_iterator"))
+    return is_usual and not is_changed and type(net).get_dataset is NeuralNet.get_dataset and not options
 
 
 def _rows_for_skorch(X: Any, like: Tensor) -> Any:

@@ -40,6 +40,7 @@ FitParams = Mapping[str, Any]
 """Keywords for ``fit``, weights of rows aside."""
 
 _ASKING_FOR_WEIGHTS = " under metadata routing, unless a part asks for them by `set_fit_request(sample_weight=True)`"
+_KNOWN = ("imblearn", "skactive", "sklearn", "skorch")  # packages whose classes answer by their models
 _OF_SEVERAL = MultiOutputClassifier, MultiOutputRegressor, ClassifierChain, RegressorChain  # even of a single output
 _BLOCK = 256  # rows: their covariances with some hundred targets stay in the cache
 
@@ -218,6 +219,14 @@ def _of_same_classes(wrapper: Any, model: Any) -> Unwrapped | None:
     if theirs is not None and ours is not None and theirs is not ours and not np.array_equal(theirs, ours):
         return None
     return Unwrapped(model, wrapper.transform if hasattr(wrapper, "get_support") else None)
+
+
+def is_of_user(estimator: Any, name: str) -> bool:
+    """Whether the user wrote a method of an estimator, which need not answer as the model inside does."""
+    # The class that defines it decides: a wrapped function says that it is of the module of what it wraps.
+    owner = next((kind for kind in type(estimator).__mro__ if name in vars(kind)), None)
+    is_known = owner is None or owner.__module__.partition(".")[0] in _KNOWN
+    return name in getattr(estimator, "__dict__", ()) or not is_known
 
 
 def without_searches(estimator: Any) -> Any:
