@@ -338,6 +338,17 @@ def test_layers_left_out_by_a_generator_that_the_module_uses_are_refused_and_it_
         assert generator.random() == make(seed).random()
 
 
+class Settings(dict):
+    """As many programs have them: asked for a name that it lacks, it raises a KeyError."""
+
+    __getattr__ = dict.__getitem__
+
+
+def test_generators_are_looked_for_beside_objects_that_fail_for_names_that_they_lack():
+    settings = Settings()
+    assert draws_of(Skips(lambda: settings is None), X).std(0).max() > 0
+
+
 @pytest.mark.parametrize("held", [of, HELD["in a closure"], by_name])
 def test_numbers_of_a_generator_of_torch_are_drawn_wherever_it_is_held(held):
     coin = held(torch.Generator().manual_seed(0), lambda own: torch.rand((), generator=own))
