@@ -11,7 +11,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -152,9 +152,15 @@ def _used(value: Any) -> list[Any]:
     if isinstance(value, partial):
         return [value.func, *value.args, *value.keywords.values()]
     classes = [base for base in type(value).__mro__ if is_own(base.__module__)]
-    held = [*getattr(value, "__dict__", {}).values()] if classes else []
-    methods = [getattr(member, "__func__", member) for base in classes for member in vars(base).values()]
-    return [getattr(value, "__self__", None), getattr(value, "__func__", None), *held, *methods]
+    held = [*(_attribute(value, "__dict__") or {}).values()] if classes else []
+    methods = [_attribute(member, "__func__") or member for base in classes for member in vars(base).values()]
+    return [_attribute(value, "__self__"), _attribute(value, "__func__"), *held, *methods]
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """An attribute, by Python's own rule: a user's ``__getattr__`` may answer to all names, or fail."""
+    with suppress(AttributeError):
+        return object.__getattribute__(value, name)
 
 
 @contextmanager

@@ -174,7 +174,7 @@ def run_experiment(
 
     by_trial = {name: None if rows is None else list(rows) for name, rows in (("splits", splits), ("initial", initial))}
     split = {"test_size": test_size, "n_initial": n_initial, **by_trial}
-    strata = data.y if stratify and data.y[:1].size == 1 and task(estimator) == "classifier" else None
+    strata = data.y.ravel() if stratify and data.y[:1].size == 1 and task(estimator) == "classifier" else None
 
     def planned(entropy: list[int]) -> list[Trial]:
         return plan_trials(len(data.y), strata, entropy, n_trials, batch_size, has_test_set=X_test is not None, **split)

@@ -15,6 +15,7 @@ from scipy import stats
 from sklearn.datasets import load_iris
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.model_selection import GroupShuffleSplit
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -178,6 +179,10 @@ def test_what_was_passed_in_is_as_it_was():
     assert vars(query).keys() == vars(StochasticBatchQuery()).keys()
     pd.testing.assert_frame_equal(frame, pd.DataFrame(X, columns=list("abcd")))
     pd.testing.assert_series_equal(labels, pd.Series(LABELS))
+
+
+def test_labels_of_a_single_output_may_be_a_column():
+    assert numbers(run(None, MultiOutputClassifier(KNeighborsClassifier(1)), y=Y[:, np.newaxis])) == numbers(run(y=Y))
 
 
 def trials_of(n_points=100, strata=None, n_trials=3, **arguments):

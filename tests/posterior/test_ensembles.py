@@ -181,6 +181,12 @@ def test_a_committee_draws_from_the_union_of_classes():
     np.testing.assert_allclose(variation_ratio(draws), [1 / 3, 1 / 3], atol=1e-9)
 
 
+def test_a_committee_of_models_of_several_outputs_is_refused():
+    learner = ActiveLearner(DecisionTreeClassifier(), X_training=X, y_training=np.eye(2)[codes % 2])
+    with pytest.raises(ValueError, match="one output a row for committees"):
+        draws_of(Committee([learner, learner]), X)
+
+
 def test_a_committee_of_regressors_draws_what_each_says():
     learners = [ActiveLearner(DecisionTreeRegressor(), X_training=X_reg[i::5], y_training=t[i::5]) for i in range(4)]
     expected = [learner.predict(X_reg) for learner in learners]

@@ -318,7 +318,6 @@ def by_name(generator, number):
     return lambda: float(number(shared)) < 0.05
 
 
-OWN = [np.random.default_rng, np.random.RandomState, random.Random]
 HELD = {
     "in a list": of,
     "in a closure": lambda generator, number: lambda: float(number(generator)) < 0.05,
@@ -327,7 +326,7 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize("make", OWN)
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, random.Random])
 @pytest.mark.parametrize("held", HELD)
 def test_layers_left_out_by_a_generator_that_the_module_uses_are_refused_and_it_stays_as_it_was(held, make):
     for seed in range(10):  # the coins of a seed may all fall alike
@@ -336,6 +335,11 @@ def test_layers_left_out_by_a_generator_that_the_module_uses_are_refused_and_it_
         with pytest.raises(ValueError, match=r"some by a generator of its own "):
             draws_of(Skips(HELD[held](generator, lambda own: own.random())), X)
         assert generator.random() == make(seed).random()
+
+
+def test_generators_are_looked_for_beside_objects_that_fail_for_names_that_they_lack():
+    settings = type("Settings", (dict,), {"__getattr__": dict.__getitem__})()  # a KeyError, as in many programs
+    assert draws_of(Skips(lambda: settings is None), X).std(0).max() > 0
 
 
 @pytest.mark.parametrize("held", [of, HELD["in a closure"], by_name])

@@ -210,6 +210,9 @@ def classes_of(estimator: Any) -> NDArray[Any]:
             "`estimator` must have `classes_`, the labels in the order of the columns of predict_proba, and this "
             f"{type(estimator).__name__} has none. Fit it, or set `self.classes_` in the `fit` of its class."
         )
+    if any(map(np.ndim, estimator.classes_)):
+        remedy = "Query a single member, or give a function as `loss`."
+        raise several_outputs_error(estimator, "committees and losses of this package", remedy)
     return np.asarray(estimator.classes_)
 
 
