@@ -533,6 +533,14 @@ def test_recheck_lists_the_labels_that_were_turned_round_first(tmp_path):
     assert found.columns[:2].tolist() == ["label", "guess"]
 
 
+def test_rows_that_are_out_are_among_those_whose_guesses_are_compared(tmp_path):
+    campaign, frame = started(tmp_path, model="forest"), table()
+    told(campaign, campaign.ask(30))
+    differ = campaign.status(report=False).accuracy.differ
+    campaign.ask(N - 30)
+    assert opened(tmp_path, frame).status(report=False).accuracy.differ == differ > 0
+
+
 def test_picks_of_a_query_that_all_but_excludes_rows_say_nothing_of_accuracy(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"customer": range(400), "x": rng.normal(size=400), "churn": None})
