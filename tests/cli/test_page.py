@@ -491,8 +491,7 @@ def test_an_answer_that_one_page_after_the_other_cannot_send_waits_for_the_next(
     script = browser.cdp("Page.addScriptToEvaluateOnNewDocument", source="window.fetch = () => Promise.reject()")
     browser.js("window.fetch = () => Promise.reject()")
     browser.keys(truth[first])
-    for _ in range(2):
-        browser.reload()
+    browser.reload()
     browser.cdp("Page.removeScriptToEvaluateOnNewDocument", **script)
     browser.reload()
     row_shown(browser)
