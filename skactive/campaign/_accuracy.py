@@ -162,8 +162,8 @@ class Accuracy:
         if self.measure != "accuracy":
             error, low = (_count(end) if abs(end) >= 999.5 else f"{end:.3g}" for end in (interval.value, interval.low))
             return f"{error} (95 %: at least {low})"
-        ends = f"{_percent(interval.low)} to {_percent(interval.high)}"
-        return f"{_percent(interval.value)} (95 % interval {ends})" if self.is_told else f"{ends} (95 % interval)"
+        ends = f"{percent(interval.low)} to {percent(interval.high)}"
+        return f"{percent(interval.value)} (95 % interval {ends})" if self.is_told else f"{ends} (95 % interval)"
 
     def _of_which_rows(self) -> str:
         if self.n_overall == self.n_rows:
@@ -190,7 +190,7 @@ class Accuracy:
             remarks.append("Too few labels for a value")
         if self.differ >= UNSTABLE:
             remarks.append(
-                f"{_percent(self.differ)} of the guesses change if a fifth of the labels is left out, as in the models "
+                f"{percent(self.differ)} of the guesses change if a fifth of the labels is left out, as in the models "
                 "that judge: this one may be better, or judged by chance, for which the ends allow"
             )
         if self.measure != "accuracy":
@@ -208,7 +208,7 @@ class Accuracy:
         return f"Rows beside these: {listed}" if listed else ""
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return "unknown" if math.isnan(share) else f"{100 * share:.0f} %"
 
 
@@ -222,14 +222,14 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     return [*counts, *("" if math.isnan(row[f"{x}_low"]) else _part(row, x) for x in names)]
 
 
-def _ends(row: Mapping[str, Any], name: str, show: Callable[[float], str] = _percent) -> str:
+def _ends(row: Mapping[str, Any], name: str, show: Callable[[float], str] = percent) -> str:
     return f"({show(row[f'{name}_low'])} to {show(row[f'{name}_high'])})"
 
 
 def _part(row: Mapping[str, Any], name: str) -> str:
     """A part of a class with its interval, which stands alone where it is too wide for a value."""
     is_told = row[f"{name}_high"] - row[f"{name}_low"] <= WIDEST
-    return f"{_percent(row[name])} {_ends(row, name)}" if is_told else _ends(row, name)[1:-1]
+    return f"{percent(row[name])} {_ends(row, name)}" if is_told else _ends(row, name)[1:-1]
 
 
 def _of_class(label: Any, row: Mapping[str, Any]) -> str:

@@ -309,9 +309,11 @@ class CampaignBase:
     def _training(self, rows: Sequence[int], state: State) -> tuple[pd.DataFrame, NDArray[Any]]:
         return self._features().take(rows), np.array([state.labels[row] for row in rows])
 
-    def _kept(self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any]) -> Any:
-        """The result of ``make(X, y)`` for the labels that count; kept until these or the model change."""
-        key = self.kind, str(self._settings["model"]), *state.labels.items()
+    def _kept(
+        self, name: str, state: State, make: Callable[[pd.DataFrame, NDArray[Any]], Any], others: Sequence[int] = ()
+    ) -> Any:
+        """The result of ``make(X, y)`` for the labels that count; kept until these, other rows or the model change."""
+        key = self.kind, str(self._settings["model"]), *others, *state.labels.items()
         if self._fits.get(name, (None, None))[0] != key:
             self._fits[name] = key, make(*self._training(list(state.labels), state))
         return self._fits[name][1]
@@ -321,7 +323,7 @@ class CampaignBase:
 
     def _judged(self, state: State) -> models.Judged | None:
         """Guesses that judge the model; None with too few labels, or of too few groups."""
-        groups, left = self._by_row("groups"), np.flatnonzero(state.candidates())
+        groups, left = self._by_row("groups"), state.unlabelled()
         if len(left) > MOST_COMPARED:
             left = np.sort(check_random_state([self.random_state, 5]).choice(left, MOST_COMPARED, replace=False))
 
@@ -330,7 +332,7 @@ class CampaignBase:
             others, seed = self._features().take(left), self.random_state
             return models.judged(self._estimator(), self._fitted(state), X, y, others, self.kind, seed, of_row)
 
-        return self._kept("judged", state, judge)
+        return self._kept("judged", state, judge, left.tolist())
 
     def _accuracy(self, state: State) -> Accuracy | None:
         judged = self._judged(state)

@@ -328,3 +328,7 @@ class State:
         for rows in (list(self.labels), self.out, self.skipped, self.disputed, list(self.gone)):
             free[rows] = False
         return free
+
+    def unlabelled(self) -> NDArray[np.int64]:
+        """Rows that may be asked for, and those that are out."""
+        return np.concatenate([np.flatnonzero(self.candidates()), np.array(self.out, dtype=np.int64)])

@@ -175,8 +175,7 @@ def report_on(
 
     Which measure "auto" is, all batches decide: the first of them are like the table.
     """
-    left = np.concatenate([np.flatnonzero(state.candidates()), np.array(state.out, dtype=np.int64)])
-    rng = check_random_state([options["random_state"], 4])
+    left, rng = state.unlabelled(), check_random_state([options["random_state"], 4])
     if len(left) > MOST_ROWS:
         left = rng.choice(left, MOST_ROWS, replace=False)
     report, moments, seed = None, moments_of(state), options["random_state"]

@@ -477,8 +477,10 @@ def test_status_says_what_is_labelled_out_and_left_and_whether_to_go_on(tmp_path
     campaign = started(tmp_path)
     for k in (15, 30):
         told(campaign, campaign.ask(k))
+    differ = campaign.status(report=False).accuracy.differ
     campaign.ask(5)
     status = campaign.status()
+    assert opened(tmp_path, table()).status(report=False).accuracy.differ == differ > 0
     assert (status.n_rows, status.n_labels, status.n_out, status.n_left) == (N, 45, 5, 70)
     assert sum(status.by_label.values()) == 45
     assert list(status.report.labels) == [15, 45]

@@ -129,7 +129,7 @@ def test_no_two_pages_hold_a_row_until_one_leaves_and_with_overlap_two_annotator
 
 
 def test_strangers_other_hosts_other_sites_and_forms_are_told_nothing(serve, tmp_path):
-    address = address_of(serve(begun(tmp_path)))
+    address = address_of(serve(begun(tmp_path), host="LocalHost"))  # of which browsers say "localhost"
     host = urlsplit(address).netloc
     other = address.replace(urlsplit(address).path, "/0123456789abcdef0123456789abcdef/")
     hidden = [

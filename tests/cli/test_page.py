@@ -485,6 +485,19 @@ def test_what_is_answered_without_a_connection_is_kept_said_and_sent_once(live, 
     assert not sticks_out(browser)
 
 
+def test_an_answer_that_one_page_after_the_other_cannot_send_waits_for_the_next(live):
+    browser, campaign, served, truth = live
+    first = visit(browser, served.addresses["anna"])
+    script = browser.cdp("Page.addScriptToEvaluateOnNewDocument", source="window.fetch = () => Promise.reject()")
+    browser.js("window.fetch = () => Promise.reject()")
+    browser.keys(truth[first])
+    browser.reload()
+    browser.cdp("Page.removeScriptToEvaluateOnNewDocument", **script)
+    browser.reload()
+    row_shown(browser)
+    assert answers(campaign)["id"].tolist() == [first]
+
+
 def test_a_double_click_labels_one_row_undo_and_another_key_correct_it_and_later_comes_back(live):
     browser, campaign, served, _ = live
     first = visit(browser, served.addresses["anna"])

@@ -56,7 +56,7 @@ class Served:
         self._secrets = {secret(f"label {name}"): name for name in annotators}
         self._socket = _listening(host, port, 20_000 + int(secret("port")[:4], 16) % 20_000)
         self._lock = _locked(campaign.path.with_name(f".skactive-{secret('lock')}"), self._socket)
-        at = f"{host}:{self._socket.getsockname()[1]}"
+        at = f"{host}:{self._socket.getsockname()[1]}".lower().removesuffix(":80")  # as browsers write it
         self._hosts = {at, at.replace(LOCAL, "localhost")}
         self.addresses = {name: f"http://{at}/{one}/" for one, name in self._secrets.items()}
         self._learner = Learner(campaign._twin(), batch)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from .._accuracy import percent
 from .._base import CampaignBase, until_written
 from .._status import Status, disputes_of
 from .._store import CampaignError, Overtaken, cut
@@ -83,8 +84,8 @@ class Learner(threading.Thread):
             self._curve.append(f"{status.n_labels} labels {accuracy._shown(accuracy).partition(' (')[0]}")
             head = f"{accuracy.measure.capitalize()} {accuracy._shown(accuracy)}"
             if accuracy.classes is not None:
-                share = 100 * accuracy.classes.loc[accuracy.commonest, "share"]
-                head += f", always {accuracy.commonest!r} {share:.0f} %"
+                share = accuracy.classes.loc[accuracy.commonest, "share"]
+                head += f", always {accuracy.commonest!r} {percent(share)}"
         curve = [f"So far: {', '.join(self._curve)}."] if len(self._curve) > 1 else []
         found = disputes_of(now._state(), now._named_ids()).drop(columns="label")
         disputes = [f"Not agreed, {id}: {row.dropna().to_dict()}" for id, row in found.head(MOST_DISPUTES).iterrows()]

@@ -22,10 +22,10 @@ const trouble = (text) => $("trouble").textContent === text || ($("trouble").tex
 Object.assign(seam, {
   recall() {
     const left = tried(() => localStorage.length) ? Object.keys(localStorage) : [];
-    for (const key of left.filter((one) => one.startsWith(batch.key))) {
-      here.unsent.push(...JSON.parse(localStorage.getItem(key))); // of a page that was closed: nothing counts twice
-      localStorage.removeItem(key);
-    }
+    const found = left.filter((one) => one.startsWith(batch.key));
+    for (const key of found) here.unsent.push(...JSON.parse(localStorage.getItem(key))); // of a page that was closed
+    seam.remember(); // before they go: nothing counts twice
+    for (const key of found) localStorage.removeItem(key);
     exchange();
   },
   remember() {
