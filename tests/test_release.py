@@ -80,7 +80,7 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(archives):
     in_wheel, _ = archives
     code = {path.relative_to(ROOT).as_posix() for path in (ROOT / "skactive").rglob("*.py")}
     data = {f"skactive/datasets/data/{name}" for name in ("README.md", "hpc.csv.gz", "penguins.csv.gz")}
-    page = {f"skactive/campaign/_page/page.{ending}" for ending in ("css", "html", "js")}
+    page = {f"skactive/campaign/_page/{name}" for name in ("live.js", "page.css", "page.html", "page.js")}
     info = f"skactive-{skactive.__version__}.dist-info/"
     about = {f"{info}{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")}
     licenses = {f"{info}licenses/{name}" for name in PROJECT["license-files"]}

@@ -150,7 +150,7 @@ def draw(findings: dict[str, Any]) -> Any:
     figure, axes = study.panels(len(findings), 2, 2.8)
     looks = {name: {**study.LOOKS[name.split()[0]]} for name in next(iter(findings.values()))["curves"]}
     for name, look in looks.items():
-        look |= {"linestyle": "--"} if name.endswith("max") else {}
+        look |= {"linestyle": "-."} if name.endswith("max") else {}
     for ax, (name, part) in zip(axes.flat, findings.items(), strict=False):
         study.draw_curves(ax, part["curves"], "Jaccard" if name == "pixels" else "macro F1", looks=looks)
         ax.set_title(name)
