@@ -101,5 +101,5 @@ def test_a_tester_takes_a_loss_of_rows_and_no_loss_by_name():
     tester.tell(LABELS[40:][tester.ask(FOREST, 80)])
     found = tester.risk(FOREST, lambda model, rows, y: (model.predict(rows) != y).mean(axis=1), largest_loss=1)
     assert found.value == pytest.approx((FOREST.predict(X[40:]) != LABELS[40:]).mean())
-    with pytest.raises(ValueError, match=r"several outputs.*Give a function"):
+    with pytest.raises(ValueError, match=r"several outputs.*give a function"):
         tester.risk(FOREST, "brier")
