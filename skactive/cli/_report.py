@@ -89,7 +89,7 @@ def _last_batch(campaign: Campaign) -> str:
     history, table = campaign.history(), campaign.to_frame()
     asked = history[history["kind"] == "ask"]
     if asked.empty:
-        return "<p>No row was asked for yet.</p>"
+        return "<p>No rows have been asked for yet.</p>"
     last = int(asked["batch"].max())
     ids = asked["id"][asked["batch"] == last]
     frame = table.loc[[id for id in ids if id in table.index]]  # others are gone from the table
