@@ -399,7 +399,5 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
 
     text = cut(" ".join(text.split())).replace("`labels` at the", "`--labels` at the")
     text = re.sub(r"[^ ]+, in the shell ", "", text)
-    text = re.sub(
-        "^Found unknown categories .*", "The model ignores categories that no row of the table has.", text
-    )
+    text = re.sub("^Found unknown categories .*", "The model ignores categories that no row of the table has.", text)
     return re.sub(r"`([a-z_.]+)`(=?)", named, text)

@@ -131,7 +131,7 @@ def tell(options: argparse.Namespace) -> str:
     if (
         told.n_corrected and options.annotator is None and not has_suffix(path, ".json")
     ):  # which names annotators itself
-        out += " If several people label, pass --annotator NAME with each file, so that nobody's labels replace another's."
+        out += " If several people label, pass --annotator NAME with each file, so that none replaces another's labels."
     if status.n_disputed:
         out += f" {count(status.n_disputed, 'row')} disputed: no label counts while their annotators disagree."
     text = (
@@ -180,7 +180,7 @@ def recheck(options: argparse.Namespace) -> str:
     else:
         columns = found.columns.intersection(["label", "guess", "label_probability", "difference", "disputed"])
         text = (
-            f"{found[columns].to_string()}\nThese labels are the least probable under models that were not trained on them.\n"
+            f"{found[columns].to_string()}\nThese labels surprise models most that were not trained on them.\n"
             "To correct wrong ones, write them to a file: -o again.csv."
         )
     return _answer(options, text, ids=found.index.tolist())

@@ -40,7 +40,7 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     output = getattr(options, "output", None)
     keep_inputs(output, {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
     if not paths:
-        raise CampaignError(f"{options.campaign} was started in Python and names no file of the table: pass it by --pool FILE.")
+        raise CampaignError(f"{options.campaign} was started in Python and names no table: pass it by --pool FILE.")
     if far := [path for path in known if not (options.pool or Path(path).is_relative_to(bare.path.parent))]:
         warn(f"the table is read from {', '.join(map(repr, far))}, as recorded in {options.campaign}.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
@@ -235,7 +235,7 @@ def returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
     frame = table_of_files([path], (id, campaign.target), (id, campaign.target, "skip", *words(campaign)), **given)
     above = {LEADING_ZEROS.sub("", str(row[id])) for row in frame.attrs["above"] if row.get(id)}
     if lost := [one for one in campaign._ids if LEADING_ZEROS.sub("", str(one)) in above] if above else []:
-        said = f"rows with ids ({shown(lost)}) are above its header. If it was sorted with the rows, move it to the top."
+        said = f"rows with ids ({shown(lost)}) are above its header. If it was sorted with them, move it to the top."
         raise FileError(f"{path}: {said}")
     return frame
 
@@ -261,11 +261,11 @@ def put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     for entry, id in enumerate(ids):
         same = dict.fromkeys([*fits.get(bare_number(id) or "", []), *([id] if id in known else [])])
         if len(same) > 1 and not (are_kept and id in known):
-            said = f"{id!r} may mean {shown([*same])}, if a spreadsheet removed zeros. Write the id in full, or use .xlsx."
+            said = f"{id!r} may mean {shown([*same])}, if a spreadsheet cut zeros. Write the id in full, or use .xlsx."
             raise CampaignError(said, [entry])
         found[entry] = id if id in known or len(same) != 1 else next(iter(same))
     if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:
-        warn(f"{len(changed)} ids are read as those asked for ({changed[0]}): a spreadsheet seems to have changed them.")
+        warn(f"ids that a spreadsheet changed are read as those asked for: {changed[0]}. {len(changed)} in all.")
     return found
 
 
@@ -275,7 +275,7 @@ def warn_of_others(campaign: Campaign, frame: pd.DataFrame) -> None:
     rows = frame.set_index(id)
     for name in rows.columns.difference([campaign.target, *columns, *RESERVED_IDS], sort=False):
         if len(cells := rows[name].dropna()):
-            warn(f"column {name!r} is not in the table: its {len(cells)} cells are ignored, {shown(cells.tolist(), 1)}.")
+            warn(f"column {name!r} is not in the table: {len(cells)} cells are ignored, {shown(cells.tolist(), 1)}.")
     if set(columns) <= set(frame):
         now, before = row_hashes(rows[columns], campaign._readings), campaign._store.rows().hashes
         if others := rows.index[now != before[campaign._rows_of(rows.index.tolist())]].tolist():
