@@ -69,7 +69,7 @@ def test_structured_arrays_are_refused_wherever_rows_enter(forest):
         ("X_training", lambda: make().select(forest, X_POOL, 2, X_training=records, y_training=labels)),
         ("X", lambda: run_experiment(forest, {"a": make()}, records, labels, n_initial=2, n_rounds=1)),
     ]:
-        with pytest.raises(TypeError, match=f"`{name}` .* structured array of the fields .*'a'.*DataFrame"):
+        with pytest.raises(TypeError, match=f"`{name}` .* structured array with the fields .*'a'.*DataFrame"):
             ask()
 
 
@@ -112,10 +112,10 @@ def test_epsilon_needs_a_sampler_of_known_law(forest):
 
 
 def test_targets_are_rows_of_the_columns_of_the_pool(forest):
-    with pytest.raises(ValueError, match=r"`X_target` must be given where the pool can be read once"):
+    with pytest.raises(ValueError, match=r"`X_target` must be given if the pool can be read only once"):
         make("epig").select(forest, blocks(iter([X_POOL])), 2)
     for X_target in (X_POOL[:, :3], X_POOL[:0]):
-        with pytest.raises(ValueError, match=r"`X_target` must (have the columns of `X_pool`, 4. Got 3|hold one row)"):
+        with pytest.raises(ValueError, match=r"`X_target` must (have the columns of `X_pool`, 4. Got 3|hold at least)"):
             make("epig", X_target=X_target).select(forest, X_POOL, 2)
 
 
