@@ -147,7 +147,7 @@ _EXAMPLES = {
 }
 
 _Option = dict[str, Any]
-"""What `argparse` is to know of an option, beside its name."""
+"""What `argparse` needs to know of an option besides its name."""
 
 
 def _number(default: Any, help: str, type: Callable[[str], Any] = int) -> _Option:

@@ -525,7 +525,7 @@ def _arrays_by(model: Any, draws: PoolDraws | None, space: Any, batch_size: int 
 def as_of_gradients(model: Any, probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
     """The two parts of gradients by the weights of the last layer, or by leaves."""
     if probabilities.ndim > 2:
-        remedy = "StochasticBatchQuery scores all of them, and its `reduce` makes one score a row of these."
+        remedy = "StochasticBatchQuery scores all of them, and its `reduce` makes one score per row of these."
         raise several_outputs_error(model, 'BADGE and space="gradients"', remedy)
     return probabilities, check_ran_a_layer(embeddings)
 

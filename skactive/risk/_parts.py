@@ -84,10 +84,10 @@ LOSSES: dict[str, Loss] = {
     "squared_error": _squared_error,
     "zero_one": _zero_one,
 }
-"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row."""
+"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one per row."""
 
 LARGEST = {"brier": 2.0, "log_loss": float(-np.log(np.finfo(np.float64).eps)), "zero_one": 1.0}
-"""The most that the loss of a row can be, where there is a bound: intervals go by it."""
+"""The most that the loss of a row can be, where there is a bound, which intervals use."""
 
 
 def check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:

@@ -184,7 +184,7 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...], kind: Any 
     if not fits or not all(draws.shape[:1] + draws.shape[2:]):
         wanted = " or ".join(axes[task] for task in tasks)
         several = "regressor" in tasks and draws.ndim > 2
-        remedy = ' Several targets a row, on the last axis, are kind="numbers".' if several else ""
+        remedy = ' Several targets per row, on the last axis, are kind="numbers".' if several else ""
         got = f'Got shape {tuple(draws.shape)} for "{score}", which needs one draw and one class at least.{remedy}'
         raise ValueError(f"`draws` must have shape {wanted}. {got}")
     return draws
