@@ -98,7 +98,7 @@ def test_rows_that_are_out_count_as_pending_and_a_query_that_keeps_a_state_is_wa
     assert Watching.seen == [[], sorted(int(id) for id in out.index)]
     campaign = started(tmp_path / "counting", query=Counting())
     told(campaign, campaign.ask(20))
-    with pytest.warns(UserWarning, match="`query` has stored n beside its parameters"):
+    with pytest.warns(UserWarning, match="`query` has stored n besides its parameters"):
         campaign.ask(5)
 
 
@@ -143,7 +143,7 @@ def test_a_model_needs_two_classes_and_a_call_of_ask_that_fails_leaves_no_trace(
     assert campaign.ask(5)["guess"].isna().all()
     told(campaign, batch)
     before = (tmp_path / "churn.db").read_bytes()
-    with pytest.raises(CampaignError, match="`model` could not be fitted to the 20 labels there are"):
+    with pytest.raises(CampaignError, match="`model` could not be fitted to the 20 labels so far"):
         campaign.ask(5)  # texts and gaps are too much for it
     assert (tmp_path / "churn.db").read_bytes() == before
 
@@ -718,7 +718,7 @@ def test_guesses_for_rows_beside_the_table_are_those_that_the_table_has(tmp_path
     pd.testing.assert_frame_equal(campaign.predict(rows.astype({"age": str, "plan": "category"})), expected)
     with pytest.raises(CampaignError, match=r"all columns that the model learns from\. It lacks 'age'"):
         campaign.predict(rows.drop(columns="age"))
-    with pytest.raises(CampaignError, match=r"different names of columns\. Got 'age' more than once"):
+    with pytest.raises(CampaignError, match=r"different column names\. Got 'age' more than once"):
         campaign.predict(pd.concat([rows, rows[["age"]]], axis=1))
 
 

@@ -197,7 +197,7 @@ def test_rows_withdrawn_meanwhile_leave_the_page_and_answers_from_before_are_lef
     for label, said in (
         ("no label", "must be one of"),
         ("\ud800", "half of a surrogate"),
-        ("a\0b", "no NUL"),
+        ("a\0b", "neither NUL"),
         (" ", "empty"),
     ):
         (reply,) = say(address, answers=[given(other, label)])["answers"].values()

@@ -136,7 +136,7 @@ def test_a_batch_goes_out_and_comes_back_in_every_format(shell):
         assert "7 new labels" in shell(["tell", "c.db", f"week #{n}.{suffix}"]).out
     shell("ask c.db -n 3 -o week.html")
     assert "week.html is the page itself. Open it in a browser" in shell("tell c.db week.html", 2).err
-    assert "labelling interface of tasks.xml" in shell("ask c.db -n 3 -o tasks.json").out
+    assert "labelling interface in tasks.xml" in shell("ask c.db -n 3 -o tasks.json").out
     assert len(json.loads(Path("tasks.json").read_text(encoding="utf-8"))) == 3
     assert "<View" in Path("tasks.xml").read_text(encoding="utf-8")
 
@@ -318,7 +318,7 @@ def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_name
     assert shell("ask moved/c.db -n 2").err == ""
     assert "does not exist any more: pass the table by --pool" in shell("ask alone/c.db", 2).err
     assert shell("ask alone/c.db -n 2 --pool pool.csv").err == ""
-    assert re.search(r"note: the table is read from '.*pool\.csv', as alone/c\.db says", shell("status alone/c.db").err)
+    assert re.search(r"note: the table is read from '.*pool\.csv', as recorded in alone/c\.db", shell("status alone/c.db").err)
 
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
@@ -341,7 +341,7 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
     before = Path("c.db").read_bytes()
     for text, message in [
         (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 3: '999' is not an id of the campaign"),
-        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
+        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` accepts it .*--unasked"),
         (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 3: '\d+' has two labels, 'yes' and 'no'"),
         (f"id,churn\n{one},maybe\n", r"a\.csv, row 2: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
         (f"id,churn\n{one},\n", r"a\.csv: the column 'churn' holds no labels yet"),
@@ -611,7 +611,7 @@ def test_ids_that_several_rows_fit_are_refused_and_a_file_with_its_zeros_is_read
     shell(f"{START} --seed 0")
     shell("ask c.db -n 1 --must 007")
     Path("a.csv").write_text("id,churn\n7,no\n")  # which nobody asked for
-    assert "'7' may be '007', '7'" in shell("tell c.db a.csv --unasked", 2).err
+    assert "'7' may mean '007', '7'" in shell("tell c.db a.csv --unasked", 2).err
     shell("ask c.db -n 5")
     for text, row in (("9,no\n7,no\n", 3), ("7.0,no\n9,no\n", 2), ("01A,no\n7,no\n", 3)):
         Path("a.csv").write_text(f"id,churn\n{text}")
@@ -681,7 +681,7 @@ def test_a_slip_among_first_labels_does_not_make_classes_of_numbers(shell):
     shell("set c.db --task classification")
     shell("tell c.db a.csv")
     assert "If labels are numbers, say so by" in shell("status c.db --quick").out
-    assert "Got 'ca. 98': tell numbers in their place first" in shell("set c.db --task regression", 2).err
+    assert "Got 'ca. 98': tell numbers for these rows first" in shell("set c.db --task regression", 2).err
 
 
 def test_a_whole_number_that_pandas_wrote_as_a_float_is_the_label_that_is_known(shell):

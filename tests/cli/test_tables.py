@@ -328,7 +328,7 @@ BAD_TEXTS = [
     (b"id,x\n\xe9\x81,2\n", "can't decode byte 0x81"),
 ]
 BAD_LINES = [
-    ('{"i": 1}\n{"i": 1,}\n', "line 2 is no JSON object"),
+    ('{"i": 1}\n{"i": 1,}\n', "line 2 is not a JSON object"),
     ('{"i": 1, "a": 2, "a": 3}\n', "line 1 is not a JSON object: it has a duplicate key"),
     ('{"i": 1}\n\n[1]\n', "line 3 must be a JSON object, {...}"),
     ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
@@ -415,7 +415,7 @@ def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written():
         *((f"a{suffix}", ["ab\ud800"], "surrogates not allowed") for suffix in (".csv", *TYPED)),
         ("a.jsonl", [math.inf], "not JSON compliant"),
         ("a.xlsx", [2**53 + 1], "a workbook cannot hold the number 9007199254740993"),
-        ("a.xlsx", ["x" * 32768], "a text has 32768"),
+        ("a.xlsx", ["x" * 32768], "characters, not 32768"),
         ("a.parquet", [1, "a"], "Conversion failed for column x"),
         ("a.xlsx", range(2**20), "a sheet holds at most 1048575 rows, not 1048576"),
     ]:
