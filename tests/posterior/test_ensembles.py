@@ -211,7 +211,7 @@ def test_check_posterior_finds_draws_that_break_the_promise():
         (lambda X, n: np.full((len(X), n, 2), 0.5), "whichever rows"),  # as many draws as rows: only a probe tells
         (lambda X, n: np.full((n, len(X), 2), 0.6), "summing to 1"),
         (lambda X, n: rng(len(X)).dirichlet([1, 1], (n, len(X))), "whichever rows"),
-        (lambda X, n: np.full((n, len(X), 2), 0.5), "alike"),
+        (lambda X, n: np.full((n, len(X), 2), 0.5), "all equal"),
     ):
         with pytest.raises(ValueError, match=match):
             check_posterior(Mine(draws), X[:6], n_draws=6)

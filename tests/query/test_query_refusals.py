@@ -167,7 +167,7 @@ def test_a_net_without_dropout_is_refused():
 
 def test_a_class_score_of_a_regressor_is_refused_with_the_type_and_the_way_out():
     regressor = LinearRegression().fit(X_TRAIN, X_TRAIN[:, 0])
-    with pytest.raises(ValueError, match=r"LinearRegression is one.*std_dev"):
+    with pytest.raises(ValueError, match=r"such as LinearRegression.*std_dev"):
         make("entropy").select(regressor, X_POOL, 2, X_training=X_TRAIN, y_training=X_TRAIN[:, 0])
 
 
