@@ -384,7 +384,7 @@ BETTER = Known(True, value=0.9, low=0.85, guess=0.8, commonest="no")
             "'no' is right in 90 % (80 % to 95 %). The model is no better than always",
         ),
         ({"known": ONLY_NO, "scoring": "balanced_accuracy"}, "stop", "Always guessing 'no' is right in 90 %"),
-        ({"trust": Trust(1.0, 0.0, 1.0, 30, 0.9, 0.5, 0.55)}, "cannot be told", "right in 50 % of them, that guess in 55 %."),
+        ({"trust": Trust(1.0, 0.0, 1.0, 30, 0.9, 0.5, 0.55)}, "cannot be told", "right in 50 % of them, that guess"),
         ({"trust": Trust(), "labels": (120, 180, 200)}, "cannot be told", "try other columns or another model"),
         ({"advantage": 0.0}, "cannot be told", "It is not known to be better than always guessing"),
         ({"advantage": 0.0, "known": BETTER}, "stop", "Always guessing 'no' is right in 80 % of the labels taught."),
