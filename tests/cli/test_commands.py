@@ -318,7 +318,7 @@ def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_name
     assert shell("ask moved/c.db -n 2").err == ""
     assert "does not exist any more: pass the table by --pool" in shell("ask alone/c.db", 2).err
     assert shell("ask alone/c.db -n 2 --pool pool.csv").err == ""
-    assert re.search(r"note: the table is read from '.*pool\.csv', as recorded in alone/", shell("status alone/c.db").err)
+    assert re.search(r"the table is read from '.*pool\.csv', as recorded in alone/", shell("status alone/c.db").err)
 
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
