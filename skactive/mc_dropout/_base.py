@@ -145,7 +145,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         embeddings = TappedNet(_AskedNet(self))(X)
         if not embeddings.shape[1]:
             raise ValueError(
-                "`embed` returns the input of the linear or convolution layer that makes the outputs, but no single one "
+                "`embed` gives the input of the linear or convolution layer that makes the outputs, but no single one "
                 "makes them. Let the module's forward pass return what such a layer does."
             )
         return embeddings.astype(np.float32, copy=False)
