@@ -117,7 +117,7 @@ class CausalBALDQuery(ScoringQuery):
         "propensity": Rule(
             lambda value: value is None or hasattr(value, "predict_proba"),
             "None or a classifier with predict_proba",
-            "CalibratedClassifierCV gives any classifier one.",
+            "CalibratedClassifierCV adds it to any classifier.",
         ),
     }
 

@@ -231,7 +231,7 @@ class CampaignBase:
                 "that is a typing error, tell the right one, or rename it by `set`, which can also close the set."
             )
         for one, other in alike_in(self._store.ledger().counts):
-            warn(f"{one!r} and {other!r} look alike but are two labels. If one is a typing error, tell the other.")
+            warn(f"{one!r} and {other!r} look alike but are two labels. If one is a typing error, tell the right one.")
         return told
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:

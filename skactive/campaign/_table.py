@@ -335,7 +335,7 @@ class Match:
         found = "; ".join(filter(None, parts))
         if found and changes == "refuse":
             raise CampaignError(
-                f"`frame` must be the table of the campaign, to which rows may be added. {found}. Restore "
+                f"`frame` must hold the rows of the campaign unchanged; it may hold more. {found}. Restore "
                 'the old table, or go on with this one by changes="take", in the shell --take-changes.'
             )
         if found:

@@ -208,7 +208,7 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_DB,
         "--pool": _text(
             None,
-            "the table: csv, tsv, jsonl or xlsx; or parquet: files, a folder, or a pattern in quotes",
+            "the table: csv, tsv, jsonl, xlsx or parquet; or several files, a folder (parquet) or a pattern in quotes",
             "FILE",
             nargs="+",
             required=True,

@@ -93,7 +93,7 @@ def ask(options: argparse.Namespace) -> str:
         what = "This row waits" if len(ids) == 1 else f"These {len(ids)} rows wait"
         text = f"{listed}\n{what} for labels. Next: skactive tell {shlex.quote(options.campaign)} FILE"
     else:
-        again = "again the rows that wait for labels" if options.again else f"{len(ids)} rows to label"
+        again = "the rows that wait for labels" if options.again else f"{len(ids)} rows to label"
         how = exchange.how_to_fill(output, campaign, options.campaign)
         text = f"{output} holds {again}; {status.n_left:,} are left. {how}"
     return _answer(options, text, status, ids=ids, batch=batch.attrs.get("batch"))
@@ -180,7 +180,7 @@ def recheck(options: argparse.Namespace) -> str:
     else:
         columns = found.columns.intersection(["label", "guess", "label_probability", "difference", "disputed"])
         text = (
-            f"{found[columns].to_string()}\nThese labels surprise models most that were not trained on them.\n"
+            f"{found[columns].to_string()}\nThese labels surprise the models trained without them most.\n"
             "To correct wrong ones, write them to a file: -o again.csv."
         )
     return _answer(options, text, ids=found.index.tolist())

@@ -254,8 +254,8 @@ def _own_draws(
             raise ValueError(
                 f'`posterior`="auto" found no draws: {type(innermost(model)).__name__} gives none without the training '
                 "data it was fitted to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from "
-                'instead>. The scores "entropy", "margin" and "variation_ratio", and BADGEQuery, need `predict_proba` '
-                "alone, which CalibratedClassifierCV gives any classifier."
+                'instead>. The scores "entropy", "margin" and "variation_ratio", and BADGEQuery, only need '
+                "`predict_proba`, which CalibratedClassifierCV adds to any classifier."
             ) from error
         warn(
             f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data at every query. "

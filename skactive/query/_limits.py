@@ -185,7 +185,7 @@ class PoolLimits:
         if len(lacking):
             group = lacking[0]
             raise ValueError(
-                f"`at_least` and `must` ask for more rows of {self.names[group]!r} than can be chosen. Got "
+                f"`at_least` and `must` ask for more rows of group {self.names[group]!r} than can be chosen. Got "
                 f"{least[group]}, but `max_per_group` and the candidates allow {most[group]}."
             )
         if least.sum() > k:

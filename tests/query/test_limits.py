@@ -269,7 +269,7 @@ BAD = {
     ),
     "more needs than the most": (
         Limits(G2, 1, at_least={"b": 2}),
-        r"more rows of 'b' than can be chosen. Got 2, but `max_per_group` .* allow 1",
+        r"more rows of group 'b' than can be chosen. Got 2, but `max_per_group` .* allow 1",
     ),
     "a negative cost": (Limits(costs=-COSTS, budget=1), r"`costs` must be finite, 0 or larger.* numbers from -0\.\d"),
     "a budget for nothing": (Limits(costs=COSTS, budget=0.01), r"`budget` must cover .* 0.1. Got 0.01"),
