@@ -6,7 +6,7 @@ Letters: K draws, N points, n of them, C classes.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ._utils.randomness import check_rng
-from ._utils.types import Posterior
+from ._utils.types import Floats, Indices, Posterior
 from ._utils.validation import check_draws_shape, check_joint_draws, check_k, warn
 from .query import Batch, BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, why_filled_up
@@ -24,8 +24,6 @@ from .scores._registry import blocks
 
 __all__ = ["ACSFWQuery", "CoreSet", "acs_fw"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 _FLOOR = 1e-12  # of a probability inside the logarithm: ensembles give exact zeros
 _CLOSE = 1e-6  # distance from the sum, relative to it, at which a combination counts as equal
@@ -140,6 +138,8 @@ class ACSFWQuery(BatchQuery):
     [0, 1, 1, 1, 2]
     """
 
+    keeps_parts: ClassVar[bool] = True
+
     _: KW_ONLY
     n_draws: int | None = None
     posterior: Posterior = "auto"
@@ -148,10 +148,6 @@ class ACSFWQuery(BatchQuery):
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def reads_once(self, pool: Pool) -> bool:
-        """Whether the number of rows is known: then there is room for what is kept of each."""
-        return not pool.is_open
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Keep the candidates as vectors, and take Frank-Wolfe steps among them."""

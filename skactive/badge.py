@@ -123,6 +123,7 @@ class BADGEQuery(BatchQuery):
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
+    keeps_parts: ClassVar[bool] = True
 
     embedding: Embedding = "auto"
     _: KW_ONLY
@@ -130,10 +131,6 @@ class BADGEQuery(BatchQuery):
     predict_batch_size: int | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def reads_once(self, pool: Pool) -> bool:
-        """Whether the number of rows is known: then there is room for what is kept of each."""
-        return not pool.is_open
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Represent the candidates by gradients, and seed a batch among them."""

@@ -283,9 +283,6 @@ def _fitted_surrogate(posterior: Any, training: Training, rng: np.random.Generat
     return surrogate
 
 
-# --- embeddings -------------------------------------------------------------------------------------
-
-
 def embeddings_of(
     pool: Pool,
     learner: Any,
@@ -415,9 +412,6 @@ class _Kept:
         if self._dtype is None:
             return sparse.vstack(self._parts, format="csr")
         return np.concatenate(self._parts) if self._is_open else self._array
-
-
-# --- spaces -----------------------------------------------------------------------------------------
 
 
 class Arrays(NamedTuple):
