@@ -220,10 +220,12 @@ def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: s
     return draws
 
 
-def why_filled_up(*, all_agree: bool, exhausted: bool) -> str:
-    """Say what there was too little of: disagreement, or draws if those are exhausted."""
+def why_filled_up(*, all_agree: bool, exhausted: bool, limited: bool = False) -> str:
+    """Say what there was too little of: disagreement, or draws if those are exhausted; nothing if it may be limits."""
     if all_agree:
         return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
+    if limited:
+        return ""
     if exhausted:
         return "More draws (of an ensemble, more members) can distinguish more rows."
     return "No remaining row separates draws that the chosen rows cannot separate."
