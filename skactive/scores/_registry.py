@@ -84,7 +84,9 @@ def register(
             device = device_of(draws)
             scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
             for block, points in blocks(draws, are_numbers=kind == "numbers" or "outcomes" in tasks):
-                scores_n[points] = kernel(block, **_of_points(side, points))
+                # what has points on the last axis in part, and what is about targets whole
+                of_points = {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
+                scores_n[points] = kernel(block, **of_points)
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.__module__ = __package__  # where users, pickles and doctest find it
@@ -93,11 +95,6 @@ def register(
         return score
 
     return decorate
-
-
-def _of_points(side: dict[str, Tensor], points: slice) -> dict[str, Tensor]:
-    """What a block of points gets: its part of what has points on the last axis, and what is about targets whole."""
-    return {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
 
 
 def blocks(draws: Any, *, are_numbers: bool = False, name: str = "draws") -> Iterator[tuple[Tensor, slice]]:
@@ -136,33 +133,28 @@ def check_block(block: Any, first_point: int, tolerance: float | None, name: str
     raise ProbabilityError(name, block[draw, :, point], f"draw {draw} of ", first_point + point, tolerance)
 
 
-def _tensor(name: str, value: Any, draws: Any, *, booleans: bool = False) -> Tensor:
+def _tensor(name: str, value: Any, draws: Any, *shapes: tuple[int, ...], booleans: bool = False) -> Tensor:
     """Real numbers in any array or tensor; one that torch cannot share, as it is read-only, say, is copied."""
     value = real_array(name, value, booleans=booleans)
+    if shapes and tuple(value.shape) not in shapes:
+        wanted = " or ".join(str(shape) for shape in shapes)
+        raise ValueError(f"`{name}` must have shape {wanted}, as the draws. Got shape {tuple(value.shape)} instead.")
     if not isinstance(value, Tensor):
         value = torch.from_numpy(np.require(value, np.float64, ["C_CONTIGUOUS", "WRITEABLE"]))
     device = device_of(draws)
     return value.to(device, best_float(device))
 
 
-def _check_shape(name: str, value: Tensor, *shapes: tuple[int, ...]) -> None:
-    if tuple(value.shape) not in shapes:
-        wanted = " or ".join(str(shape) for shape in shapes)
-        raise ValueError(f"`{name}` must have shape {wanted}, as the draws. Got shape {tuple(value.shape)} instead.")
-
-
 def _noise_variance(name: str, value: Any, draws: Any) -> Tensor:
     n_draws, n_points = draws.shape[:2]
-    variance = _tensor(name, value, draws)
-    _check_shape(name, variance, (), (1,), (n_points,), (n_draws, n_points))
+    variance = _tensor(name, value, draws, (), (1,), (n_points,), (n_draws, n_points))
     if not bool(((variance > 0) & (variance < float("inf"))).all()):
         raise ValueError(f"`{name}` must be positive and finite. Got {variance.min().item()} as the smallest.")
     return variance.expand(*variance.shape[:-1], n_points)
 
 
 def _treatment(name: str, value: Any, draws: Any) -> Tensor:
-    treatment_n = _tensor(name, value, draws, booleans=True)
-    _check_shape(name, treatment_n, (draws.shape[1],))
+    treatment_n = _tensor(name, value, draws, (draws.shape[1],), booleans=True)
     wrong = treatment_n[(treatment_n != 0) & (treatment_n != 1)]
     if len(wrong):
         raise not_binary_error(wrong[0].item())
@@ -170,8 +162,7 @@ def _treatment(name: str, value: Any, draws: Any) -> Tensor:
 
 
 def _propensity(name: str, value: Any, draws: Any) -> Tensor:
-    propensity_n = _tensor(name, value, draws)
-    _check_shape(name, propensity_n, (draws.shape[1],))
+    propensity_n = _tensor(name, value, draws, (draws.shape[1],))
     impossible = propensity_n[~((propensity_n > 0) & (propensity_n < 1))]
     if len(impossible):
         raise ValueError(
