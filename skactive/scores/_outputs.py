@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._utils.devices import best_float
-from .._utils.types import Reduce
+from .._utils.types import Indices, Reduce
 from .._utils.validation import AXES, DrawsError, as_array, check_scores, plain_array
 from ._arithmetic import device_of, fold
 
@@ -106,7 +106,7 @@ def _of_outputs(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 @contextmanager
-def _outputs_named(first: int, which: NDArray[np.int64], shape: tuple[int, ...]) -> Iterator[None]:
+def _outputs_named(first: int, which: Indices, shape: tuple[int, ...]) -> Iterator[None]:
     """Say which row a point was, and which of its outputs, where a score refuses the draws of a point."""
     try:
         yield
