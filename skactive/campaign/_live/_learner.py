@@ -79,7 +79,7 @@ class Learner(threading.Thread):
         status: Status = now.status()
         accuracy, topics = status.accuracy, status._by_topic()
         stop = "You can stop. " if status.report is not None and status.report.verdict == "stop" else ""
-        head = "Too few labels to say how good the model is"
+        head = "It is too early to say how good the model is"
         if accuracy is not None:
             self._curve.append(f"{status.n_labels} labels {accuracy._shown(accuracy).partition(' (')[0]}")
             head = f"{accuracy.measure.capitalize()} {accuracy._shown(accuracy)}"
