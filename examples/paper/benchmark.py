@@ -35,7 +35,7 @@ from skactive._utils.statistics import Estimate, estimate, holm
 from skactive.experiment import _run as plan
 
 STUDIES = ("which_query", "tabular", "many_trials", "probabilities", "cold_start", "model_choice")
-MINUTES = {"smallest": 1, "quick": 20, "full": 330}
+MINUTES = {"smallest": 1, "quick": 22, "full": 360}
 """What all studies take on two cores."""
 SECONDS = {"forest": 0.2, "logistic": 0.1, "net": 0.3, "gaussian process": 0.1}
 """Of a fit, a query and its scores, with a model."""
