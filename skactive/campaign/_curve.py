@@ -10,7 +10,7 @@ import numpy as np
 from ._accuracy import Accuracy
 
 # From 0 to 1 in both directions within the axes; blues of Okabe and Ito (2008), as in the displays.
-SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 330 138" font-family="sans-serif" font-size="16">
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 330 138" font-family="system-ui" font-size="16">
 <style>:root {{ color-scheme: light dark; }}</style><path d="M58 12V112H322" fill="none" stroke="gray"/>
 <g transform="translate(58 112) scale(264 -100)" color="light-dark(#0072b2, #56b4e9)" fill="none">
 <polygon points="{band}" fill="currentColor" fill-opacity="0.25"/>

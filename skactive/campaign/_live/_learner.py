@@ -47,23 +47,13 @@ class Learner(threading.Thread):
     def run(self) -> None:
         """Go on until `stop`, or the end of the process."""
         if self._wanted.empty():
-            self._try(self._judge)
+            self.trouble = _tried(self._judge)
         while (due := self._wanted.get()) is not None:
-            if self._try(self._ask, due):
-                self.trouble = ""
-            else:
+            if trouble := _tried(self._ask, due):
+                trouble = f"No new rows come, and answers are kept. {trouble}"
                 self._due, self._again = -1, time.monotonic() + AGAIN
-            self._try(self._judge)
-
-    def _try(self, do: Callable[..., None], *given: int) -> bool:
-        """Whether something went well: a model can fail in any way, and labelling goes on."""
-        try:
-            do(*given)
-        except Exception as error:
-            said = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-            self.trouble = cut(" ".join(str(said).split()))
-            return False
-        return True
+            self.trouble = trouble
+            self.trouble = trouble or _tried(self._judge)
 
     def _ask(self, due: int) -> None:
         """Choose a batch as if no event had come after ``due``, however long it takes; of the table as it is now."""
@@ -102,3 +92,13 @@ class Learner(threading.Thread):
         lines = [*(line for topic, line in topics.items() if topic != "out"), *disputes]
         said = {"head": stop + head, "lines": [*map(cut, lines)], "curve": curve_of(self._curve or [])}
         self.panel = {"version": self.panel["version"] + 1, **said}
+
+
+def _tried(do: Callable[..., None], *given: int) -> str:
+    """What went wrong, if anything did: a model can fail in any way, and labelling goes on."""
+    try:
+        do(*given)
+    except Exception as error:
+        said = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        return cut(" ".join(str(said).split()))
+    return ""
