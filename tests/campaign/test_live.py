@@ -23,6 +23,7 @@ from skactive.campaign._live._desk import Desk, Message, due_in
 from skactive.campaign._live._learner import Learner
 from skactive.cli import _parse, main
 from skactive.cli._exchange import opened
+from skactive.datasets import load_table
 
 N = 120
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -318,26 +319,42 @@ def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_pat
     assert (reply["kind"], told(campaign.path)["label"].tolist()) == ("number", [3.5])
 
 
+def run(*command):
+    """A process, and the address that it serves."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "true"}
+    streams = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-m", "skactive", *command], env=env, **streams)
+    while not (line := process.stderr.readline()).startswith("http"):
+        assert line
+    return process, line.strip()
+
+
+@pytest.mark.slow
+def test_the_demonstration_hides_the_species_and_says_how_many_labels_are_right():
+    species = load_table("penguins")[1].tolist()
+    process, address = run("demo", "label")
+    right, wrong = rows_of(address, 2)
+    other = next(name for name in species if name != species[wrong])
+    say(address, answers=[given(right, species[right]), given(wrong, other)])
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0].startswith("1 of your 2 labels agree with the truth. To go on: skactive ")
+
+
 @pytest.mark.slow
 def test_every_answer_called_saved_outlives_kills(tmp_path):
     table().to_csv(tmp_path / "pool.csv", index=False)
     db, pool = str(tmp_path / "y.db"), str(tmp_path / "pool.csv")
     start = ["start", db, "--pool", pool, "--id", "id", "--target", "y", "--labels", "a,b", "--open"]
     saved, waiting, killer = {}, [], np.random.default_rng(0)
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "true"}
     for command in [start, *[["label", db, "--no-browser", "--batch", "100"]] * 4]:
-        command = [sys.executable, "-m", "skactive", *command]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
-        while not (line := process.stderr.readline()).startswith("http"):
-            assert line
+        process, address = run(*command)
         end = time.monotonic() + killer.uniform(0.2, 1.5)
         while time.monotonic() < end:
-            reply = say(line.strip(), answers=waiting, more=1)
+            reply = say(address, answers=waiting, more=1)
             saved |= {row: label for key, row, label, *_ in waiting if reply["answers"][key]["saved"]}
             waiting = [given(row["row"]) for row in reply["rows"]]
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stderr.close()
+        process.communicate()
     found = told(db)
     assert saved.items() <= {(int(id[1:]), label) for id, label in zip(found["id"], found["label"], strict=True)}
     assert found["id"].is_unique

@@ -8,6 +8,7 @@ const EVERY = 2000; // milliseconds between requests without an answer
 const LATEST = 20000;
 const MOST = 50; // answers in a request, so that it is short also after an hour without a connection
 const LOST = "No connection to skactive label: what you answer is kept here, and sent once it is back.";
+const KEPT = "What you answer is kept here, and sent again, as it cannot be saved now: ";
 
 const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 const keptAs = `${batch.key}-${random()}`;
@@ -66,7 +67,7 @@ async function exchange(leaves = false) {
   const given = { method: "POST", headers, body, signal: AbortSignal.timeout(LATEST), keepalive: leaves };
   const reply = await fetch("exchange", given).then((found) => found.json()).catch(() => ({}));
   if (reply.answers) take(reply);
-  else trouble(reply.trouble ?? LOST);
+  else trouble(reply.trouble ? KEPT + reply.trouble : LOST);
   here.busy = false;
   if (here.again && reply.answers) exchange();
 }
@@ -74,7 +75,8 @@ async function exchange(leaves = false) {
 function take(reply) {
   const notes = Object.entries(reply.answers).map(([key, one]) => settle(key, one));
   here.counts = reply.counts;
-  trouble(notes.find(({ again }) => again)?.note ?? reply.trouble);
+  const unkept = notes.find(({ again }) => again);
+  trouble(unkept ? KEPT + unkept.note : reply.trouble);
   seam.remember();
   if (reply.kind !== batch.kind && !seam.unsaved()) return location.reload();
   const [before, wasOpen] = [n, !answerHere()];
