@@ -79,16 +79,16 @@ class Learner(threading.Thread):
         status: Status = now.status()
         accuracy, topics, state = status.accuracy, status._by_topic(), now._state()
         stop = "You can stop. " if status.report is not None and status.report.verdict == "stop" else ""
-        head = "How good the model is cannot be told yet"
+        head = "Too few labels to say how good the model is"
         if accuracy is not None:
             before = now._accuracies(state, moments_of(state)[-1 - ANEW : -1]) if self._curve is None else self._curve
             self._curve = [*before, *[(status.n_labels, accuracy)] * accuracy.is_told][-MOST_POINTS:]
             head = f"{accuracy.measure.capitalize()} {accuracy._shown(accuracy)}"
             if accuracy.classes is not None:
                 share = accuracy.classes.loc[accuracy.commonest, "share"]
-                head += f", always {accuracy.commonest!r} {percent(share)}"
+                head += f"; always guessing {accuracy.commonest!r} {percent(share)}"
         found = disputes_of(state, now._named_ids()).drop(columns="label")
-        disputes = [f"Not agreed, {id}: {row.dropna().to_dict()}" for id, row in found.head(MOST_DISPUTES).iterrows()]
+        disputes = [f"Disputed, {id}: {row.dropna().to_dict()}" for id, row in found.head(MOST_DISPUTES).iterrows()]
         lines = [*(line for topic, line in topics.items() if topic != "out"), *disputes]
         said = {"head": stop + head, "lines": [*map(cut, lines)], "curve": curve_of(self._curve or [])}
         self.panel = {"version": self.panel["version"] + 1, **said}
