@@ -18,6 +18,7 @@ Rounds of experiments are kept in OUT/rounds: a study that was interrupted goes 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -356,6 +357,8 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
 
     matplotlib.use("Agg")
     name = Path(str(module.__file__)).stem
+    if module.__name__ == "__main__":  # whose functions other processes do not find
+        module = importlib.import_module(name)
     options = parse(name, module.TITLE, arguments)
     path = options.out / f"{name}.json"
     record = json.loads(path.read_text(encoding="utf-8")) if options.redraw else _run(module, name, options)
