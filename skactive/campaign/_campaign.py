@@ -164,7 +164,7 @@ class Campaign(CampaignBase):
         features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
         readings = readings_of(features, table.decimal)
         if isinstance(model, str):
-            check_lists(features, readings)
+            check_lists(readings, features)
         settings = {
             "target": target,
             "id": id,
@@ -319,6 +319,9 @@ class Campaign(CampaignBase):
         if (task != "auto") + bool(closed is not None or len(add) or rename) + (model is not None) != 1:
             raise CampaignError("`set` takes either `task`, `model`, or some of `closed`, `add` and `rename`.")
         if model is not None:
+            self._check_score(self.kind, model)
+            if isinstance(model, str):
+                check_lists(self._readings, self._X)
             self._store.note({"model": model_settings(model)})
             self._model = model
             return
@@ -465,9 +468,9 @@ class Campaign(CampaignBase):
         Returns
         -------
         DataFrame
-            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "constant" or "empty"),
-            ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
-            something else, an ``example`` of these and the ``row``, by its id.
+            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "list", "constant" or
+            "empty"), ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they
+            hold something else, an ``example`` of these and the ``row``, by its id.
         """
         if "columns" not in self._fits:
             self._fits["columns"] = described(self._table(), self._readings)

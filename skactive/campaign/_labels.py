@@ -409,9 +409,8 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
         raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}: {remedy}.")
     known = dict(zip(texts, numbers.tolist(), strict=True))
     names = {label: converted(known.get(label, label), set(), kind) for label in labels}
-    are_texts = kind == "classes" and any(
-        isinstance(one, float) for one in names.values()
-    )  # which no model has as classes
+    # No model has floats as classes.
+    are_texts = kind == "classes" and any(isinstance(one, float) for one in names.values())
     return {label: str(one) for label, one in names.items()} if are_texts else names
 
 
@@ -433,14 +432,13 @@ def events_of(
     for (row, annotator), label in given.items():
         before, (id, *_, when) = ledger.vote(row, annotator), answer_of[row, annotator]
         tell = Event("tell", row, label=label, annotator=annotator, when=when)
-        if _is_past(tell, ledger, vocabulary, unasked):
+        if row in ledger.skipped if label is None else (type(before), before) == (type(label), label):
+            counts["skipped" if label is None else "same"] += 1
+        elif _is_past(tell, ledger, vocabulary, unasked):
             counts["left_out"] += 1
         elif label is None:
             counts["skipped"] += 1
-            if before is not None or row not in ledger.skipped:
-                events.append(Event("skip", row, annotator=annotator))
-        elif before == label and type(before) is type(label):
-            counts["same"] += 1
+            events.append(Event("skip", row, annotator=annotator))
         else:
             counts["corrected" if before is not None else "labels"] += 1
             if before is not None:

@@ -73,8 +73,6 @@ MODELS: dict[str, Callable[[str], Any]] = {
 }
 """By name, for classes and for numbers; "logistic" is a linear model of either."""
 
-NEEDS_SCALE = ("logistic", "net")
-
 
 def has_skrub() -> bool:
     return importlib.util.find_spec("skrub") is not None
@@ -105,7 +103,7 @@ def without_preprocessing(model: Any, *tables: pd.DataFrame) -> tuple[Any, ...]:
 
 def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
     """A pipeline that takes rows of the table; ``prepared`` is the fitted preprocessing."""
-    scale = [StandardScaler()] if name in NEEDS_SCALE else []
+    scale = [StandardScaler()] if name in ("logistic", "net") else []
     return make_pipeline(prepared, *scale, MODELS[name](kind))
 
 

@@ -128,9 +128,8 @@ def tell(options: argparse.Namespace) -> str:
             exchange.warn_of_others(campaign, frame)
     status, name = counted(campaign), shlex.quote(options.campaign)
     out = f" {count(status.n_out, 'row')} still out." if status.n_out else ""
-    if (
-        told.n_corrected and options.annotator is None and not has_suffix(path, ".json")
-    ):  # which names annotators itself
+    is_named = options.annotator is not None or has_suffix(path, ".json")  # which names annotators itself
+    if told.n_corrected and not is_named:
         out += " Where several people label, tell the file of each by --annotator NAME: then none replaces another's."
     if status.n_disputed:
         out += f" {count(status.n_disputed, 'row')} disputed: no label counts while their annotators disagree."

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.csv
 from pyarrow import compute, parquet
 
-from ..campaign._columns import GAPS, NEARLY_ALL, read, readings_of
+from ..campaign._columns import GAPS, NEARLY_ALL, numbers_in_lists
 from ._cells import OPEN, TOO_LONG, Choices, Dialect, File, Header, column_of, plain_text, plain_values, table_of
 from ._files import FileError, atomic_write, check_size, contents
 from ._workbooks import read_workbook, write_workbook
@@ -63,7 +63,7 @@ def read_table(
         read, _ = _format_of(path)
         file = File(frozenset(text), frozenset(names), dialect, like)
         with _told_of(path, "read"):
-            tables.append(_named(read(contents(path), file), file.notes))
+            tables.append(_named(read(contents(path), file), file))
             if tables[-1].column_names != tables[0].column_names:
                 raise ValueError(f"its columns must be those of {paths[0]}")
         notes += [f"{path}: {note}" for note in file.notes]
@@ -110,16 +110,16 @@ def _is_packed(path: str) -> bool:
     return str(path).lower().endswith(".gz")
 
 
-def _named(table: Any, notes: list[str]) -> Any:
+def _named(table: Any, file: File) -> Any:
     """The named columns. One without a name may be empty, or the index that pandas writes before all others."""
     kept: dict[str, Any] = {}
     pairs = enumerate(zip(table.column_names, table.columns, strict=True))
-    for i, name, column in ((i, *part) for i, pair in pairs for part in _without_lists(*pair)):
+    for i, name, column in ((i, *part) for i, pair in pairs for part in _without_lists(*pair, file.rows)):
         if name in kept:
             raise ValueError(f"several columns have the name {name!r}. Rename all but one.")
         is_counter = i == 0 and table.num_columns > 1 and column.type == pa.int64() and not column.null_count
         if name.startswith("__index_level_") or (not name and is_counter and len(column)):
-            notes.append("the index that pandas wrote without a name was left out.")
+            file.notes.append("the index that pandas wrote without a name was left out.")
         elif name:
             kept[name] = column
         elif column.null_count < len(column):
@@ -129,17 +129,16 @@ def _named(table: Any, notes: list[str]) -> Any:
     return pa.table(kept)
 
 
-def _without_lists(name: str, column: Any) -> list[tuple[str, Any]]:
+def _without_lists(name: str, column: Any, rows: Sequence[int]) -> list[tuple[str, Any]]:
     """A column, or one for each place in its lists of numbers."""
     types, kind = pa.types, column.type
     if not types.is_nested(kind):
         return [(name, column)]
-    cells = column.to_pandas().rename(name)
-    reading = readings_of(cells.to_frame())[name]
-    numbers = read(cells, reading)
-    if reading.kind != "embedding" or (numbers.isna().all(axis=1) & cells.notna()).any():
+    cells = column.to_pandas().rename(name).set_axis(rows)
+    numbers, odd = numbers_in_lists(cells)
+    if odd or column.null_count == len(column):
         remedy = "Leave it out, or make all lists of numbers, and of one length"
-        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
+        raise ValueError(f"column {name!r} holds values of the kind {kind}{odd}, no texts or numbers. {remedy}.")
     return [(place, pa.chunked_array([pa.array(numbers[place], from_pandas=True)])) for place in numbers]
 
 
@@ -299,10 +298,12 @@ def _typed(column: Any, texts: Any, name: str, file: File) -> Any:
             return column
         texts = compute.utf8_ltrim(texts, "+")  # which Arrow does not cast
     marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
-    if with_commas and len(marked) and _all_match(marked, PARTED_THOUSANDS):
-        first, texts = marked[0].as_py(), compute.replace_substring(texts, ".", "")
-        what = f"{first.replace(',', '.')}, with a decimal mark" if has_comma else first.replace(".", "")
-        file.notes.append(f"column {name!r}: {first} is read as {what}.")
+    is_open = with_commas or file.dialect.decimal is None
+    if is_open and len(marked) and _all_match(marked, PARTED_THOUSANDS):
+        first, is_parted = marked[0].as_py(), with_commas and not has_comma
+        texts = compute.replace_substring(texts, ".", "") if is_parted else texts
+        what = first.replace(".", "") if is_parted else f"{first.replace(',', '.')}, with a decimal mark"
+        file.notes.append(f"column {name!r}: {first} is read as {what}; --decimal says it otherwise.")
     texts = compute.replace_substring(texts, ",", ".") if has_comma else texts
     if _all_match(texts, WHOLE):
         try:

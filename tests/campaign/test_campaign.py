@@ -261,6 +261,9 @@ def test_a_model_that_is_set_is_fitted_in_every_process_that_can_have_it(tmp_pat
         third.model()
     campaign.set(model="logistic")
     assert isinstance(third.model()[-1], LogisticRegression)
+    noisy = started(tmp_path / "noisy", task="regression", query=StochasticBatchQuery("gaussian_bald"))
+    with pytest.raises(CampaignError, match="asks for noise that a forest does not estimate"):
+        noisy.set(model="forest")
 
 
 def test_a_file_of_a_way_to_begin_that_is_gone_goes_on_with_typical_rows(tmp_path):

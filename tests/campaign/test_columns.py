@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.dummy import DummyClassifier
 
 from skactive import Campaign
 from skactive.campaign import CampaignError
@@ -68,13 +69,19 @@ def test_lists_of_one_length_are_numbers_and_others_are_refused(tmp_path, make):
     with pytest.warns(UserWarning, match=r"Column 'x': 1 value is no list of 3 numbers \('\[1.0\]', row 'r39'\)"):
         assert campaign.predict(new)["guess"]["r38"] == "high"
     Campaign.open(tmp_path / "c.db", frame).ask(1)
+    ragged = frame.assign(x=[[1.0] * (i % 3 + 1) for i in range(40)])
     for bad, message in (
-        (frame.assign(x=[[1.0] * (i % 3 + 1) for i in range(40)]), "must have lists of numbers of one length"),
+        (ragged, r"must have lists of numbers of one length, .* Not so 'x' \('\[1.0, 1.0\]', row 'r1'\)"),
         (frame.assign(x=[["a"]] * 40), "must have lists of numbers of one length"),
         (frame.assign(**{"x 2": 1}), "must have no column 'x 2' beside the lists of 'x'"),
     ):
         with pytest.raises(CampaignError, match=message):
             Campaign.start(tmp_path / "d.db", bad, target="y", id="id")
+    own = Campaign.start(tmp_path / "d.db", ragged, target="y", id="id", model=DummyClassifier())
+    assert own.columns()["kind"]["x"] == "list"
+    for one in (own, Campaign.open(own.path)):
+        with pytest.raises(CampaignError, match="lists of numbers of one length, for a model by name"):
+            one.set(model="forest")
 
 
 def table():

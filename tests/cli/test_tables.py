@@ -150,7 +150,7 @@ def test_the_odd_cell_may_stand_at_the_end_of_a_long_column():
 
 TWO, LONG = {"id": ["é"], "größe": [1]}, "1" * 25
 WINDOWS = "it is not UTF-8 (line 1): read as Windows-1252."
-THOUSANDS = "column 'x': 1,234 is read as 1.234, with a decimal mark."
+THOUSANDS = "column 'x': 1,234 is read as 1.234, with a decimal mark; --decimal says it otherwise."
 TOO_LONG = "column 'x' holds whole numbers of too many digits: read as text."
 READ = {  # the file, what is read, what is told
     "UTF-8 with its mark": ("a.csv", "\ufeffid,größe\né,1\n", TWO, ""),
@@ -167,6 +167,7 @@ READ = {  # the file, what is read, what is told
     "commas and points": ("a.csv", "id;x\na;1,5\nb;2.5\n", {"id": ["a", "b"], "x": ["1,5", "2.5"]}, ""),
     "a first line of Excel": ("a.csv", "sep=;\r\nid,x;y\r\na;1,5\r\n", {"id,x": ["a"], "y": [1.5]}, ""),
     "thousands": ("a.csv", "x;y\n1,234;a\n2;b\n", {"x": [1.234, 2.0], "y": ["a", "b"]}, THOUSANDS),
+    "thousands?": ("a.csv", "x\n1.234\n2\n", {"x": [1.234, 2.0]}, THOUSANDS.replace("1,", "1.")),
     "many digits": ("a.csv", f"id,x\na,{LONG}\nb,1\n", {"id": ["a", "b"], "x": [LONG, "1"]}, TOO_LONG),
     "kinds of JSON": ("a.jsonl", '{"x": 1, "y": 1}\n\n{"x": "a", "y": 2.5}\n', {"x": ["1", "a"], "y": [1.0, 2.5]}, ""),
     "keys of JSON": ("a.jsonl", '{"x": 1}\r\n{"y": "\\u2028"}\n', {"x": [1, None], "y": [None, "\u2028"]}, ""),
@@ -332,7 +333,7 @@ BAD_LINES = [
     ('{"i": 1, "a": 2, "a": 3}\n', "line 1 is no JSON object: it has a key twice"),
     ('{"i": 1}\n\n[1]\n', "line 3 must be a JSON object, {...}"),
     ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
-    ('{"i": [1]}\n{"i": [1, 2]}\n', "column 'i' holds values of the kind"),
+    ('{"i": [1]}\n\n{"i": [1, 2]}\n', "column 'i' holds values of the kind list<item: int64> ('[1 2]', row 3)"),
     ('{"i": ["a"]}\n', "column 'i' holds values of the kind"),
     ("{}\n", "It must begin with a header"),
 ]
