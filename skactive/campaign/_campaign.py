@@ -20,7 +20,7 @@ from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_
 from ._ledger import Rows
 from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
-from ._store import CampaignError, Store
+from ._store import CampaignError, Store, shown
 from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
 
 if TYPE_CHECKING:
@@ -149,8 +149,8 @@ class Campaign(CampaignBase):
         verbose : int, default=0
             1 shows progress bars.
         """
-        cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first, random_state=random_state)
-        cls._check(groups=groups, weight=weight)
+        given = {"target": target, "id": id, "rule": rule, "first": first, "groups": groups, "weight": weight}
+        cls._check(**given, task=task, labels=labels, random_state=random_state)
         table = Table.of(frame, id=id, target=target)
         check_by_row(table.X, groups, weight)
         kind = TASKS[task] or kind_of(table.labels) or ("classes" if labels is not None else None)
@@ -159,6 +159,8 @@ class Campaign(CampaignBase):
                 f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
             )
         closed = None if labels is None else allowed_labels(labels, kind or "classes")
+        if closed is not None and len(closed) < 2:
+            raise CampaignError(f"`labels` must be two different ones or more. Got {shown(closed)}.")
         came = Vocabulary(kind or "classes", closed, set()).labels(table.labels)
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN, diversity=0.0) if query is None else query
         features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
@@ -166,16 +168,11 @@ class Campaign(CampaignBase):
         if isinstance(model, str):
             check_lists(readings, features)
         settings = {
-            "target": target,
-            "id": id,
+            **given,
             "columns": table.X.columns.tolist(),
             "readings": {name: asdict(reading) for name, reading in readings.items()},
             "kind": kind,
             "labels": closed,
-            "rule": rule,
-            "groups": groups,
-            "weight": weight,
-            "first": first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
             "query": query_settings(query, kind or "classes", model),

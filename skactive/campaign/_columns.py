@@ -92,7 +92,6 @@ def check_lists(readings: Mapping[str, Reading], X: pd.DataFrame | None) -> None
 
 def numbers_in_lists(cells: pd.Series) -> tuple[pd.DataFrame, str]:
     """A column for each place, and what names the first list of another length than most, or not of numbers."""
-    cells = _of_numpy(cells)
     numbers = read(cells, _lists_of(cells))
     odd = cells[cells.notna() & numbers.isna().all(axis=1)]
     return numbers, f" ({str(odd.iloc[0])[:40]!r}, row {odd.index.tolist()[0]!r})" if len(odd) else ""
@@ -131,7 +130,7 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
 
 def _lists_of(cells: pd.Series) -> Reading:
     """Lists of numbers, of the length that most have."""
-    lengths = Counter(len(cell) for cell in cells if isinstance(cell, LISTS)).most_common(1)
+    lengths = Counter(len(cell) for cell in _of_numpy(cells) if isinstance(cell, LISTS)).most_common(1)
     return Reading("embedding", form=str(lengths[0][0]) if lengths else "0")
 
 

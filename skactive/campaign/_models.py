@@ -217,9 +217,7 @@ def handed_in(model: Any) -> Any:
         return clone(model)
     except RuntimeError:
         lists = {name: value for name, value in model.get_params().items() if type(value) is list}
-        names = {
-            name: tuple(value) for name, value in lists.items() if all(isinstance(one, str | int) for one in value)
-        }
+        names = {name: tuple(some) for name, some in lists.items() if all(isinstance(one, str | int) for one in some)}
         return clone(copy.deepcopy(model).set_params(**names))
 
 

@@ -338,5 +338,4 @@ def _plain(value: Any) -> Any:
 
 
 def _by_label(status: Status) -> str:
-    counts = [f"{label!s:.80}: {value:g}" for label, value in status.by_label.items()]
-    return f" ({', '.join(counts[:6])}{', ...' if len(counts) > 6 else ''})" if counts else ""
+    return f" ({status._on_labels(6)})" if status.by_label else ""

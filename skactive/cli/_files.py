@@ -77,6 +77,8 @@ def _clear(folder: Path) -> None:
 
 def contents(path: str) -> bytes:
     """The bytes of a file, unpacked if its name ends in .gz."""
+    if stat.S_IFMT(os.stat(path).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # one may wait for ever, or never end
+        raise ValueError("it is no regular file")
     content = Path(path).read_bytes()
     if not str(path).lower().endswith(".gz"):
         return content

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.csv
 from pyarrow import compute, parquet
 
-from ..campaign._columns import GAPS, NEARLY_ALL, numbers_in_lists
+from ..campaign._columns import GAPS, NEARLY_ALL, OTHER, numbers_in_lists
 from ._cells import OPEN, TOO_LONG, Choices, Dialect, File, Header, column_of, plain_text, plain_values, table_of
 from ._files import FileError, atomic_write, check_size, contents
 from ._workbooks import read_workbook, write_workbook
@@ -42,7 +42,7 @@ NUMBER = r"(?i)^[+-]?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[
 WITH_COMMA = NUMBER.replace(r"\.", ",")
 INTEGER = r"(0|[1-9][0-9]*|[1-9][0-9]{0,2}(GROUP[0-9]{3})+)"
 WITH_MARK = rf"^[^\w.,]{{0,3}}({INTEGER}(MARK[0-9]+)?|MARK[0-9]+)(e[+-]?[0-9]+)?[^0-9.,;]{{0,12}}$"
-PARTED_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
+PARTED_THOUSANDS = r"^[^\w.,]{0,3}[1-9][0-9]{0,2}[.,][0-9]{3}[^0-9.,;]{0,12}$"
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -195,6 +195,8 @@ def _read_delimited(content: bytes, file: File, delimiter: str | None = None) ->
     cells = {name: _cells(column) for name, column in zip(names, body.columns, strict=True) if name not in file.text}
     mark = file.dialect.decimal or _decimal_mark([*cells.values()], delimiter, file.like)
     file.found(sep=delimiter, decimal=mark)
+    if mark is None and file.like.sep is None:  # else it was said of the first table
+        _note_doubts(cells, file)
     typed = [
         _typed(column, cells[name], name, file) if name in cells else column
         for name, column in zip(names, body.columns, strict=True)
@@ -265,20 +267,34 @@ def _cells(column: Any) -> Any:
 
 def _decimal_mark(columns: list[Any], delimiter: str, like: Dialect) -> str | None:
     """The mark that columns of numbers show, if it is one; else that of a file like it."""
-    found = {mark for mark, other in (",.", ".,") if any(_shows(texts, mark, other) for texts in columns)}
+
+    def shows(mark: str) -> bool:  # by numbers in which it cannot part thousands
+        return not all(_all_match(_marked(texts, mark), PARTED_THOUSANDS) for texts in columns)
+
+    found = {mark for mark in OTHER if shows(mark)}
     if len(found) == 1:
         return found.pop()
     return like.decimal if delimiter in (like.sep, "\t") else None
 
 
-def _shows(texts: Any, mark: str, other: str) -> bool:
-    """True if nearly all are numbers, which may have thousands parted and a unit, and some show their decimal mark."""
+def _marked(texts: Any, mark: str) -> Any:
+    """Those with this mark, if nearly all are numbers, which may have thousands parted by the other, and a unit."""
     marked = texts.filter(compute.match_substring(texts, mark))
-    pattern = WITH_MARK.replace("GROUP", re.escape(other)).replace("MARK", re.escape(mark))
+    pattern = WITH_MARK.replace("GROUP", re.escape(OTHER[mark])).replace("MARK", re.escape(mark))
     some = marked.filter(compute.match_substring_regex(marked, pattern))
-    if not len(some) or _all_match(some, PARTED_THOUSANDS):
-        return False
-    return compute.mean(compute.match_substring_regex(texts, pattern)).as_py() > NEARLY_ALL
+    is_number = len(some) and compute.mean(compute.match_substring_regex(texts, pattern)).as_py() > NEARLY_ALL
+    return some if is_number else some.slice(0, 0)
+
+
+def _note_doubts(cells: dict[str, Any], file: File) -> None:
+    """Name a mark that may be the decimal mark, or part thousands, where no number of the file tells."""
+    mark = file.dialect.mark or "."
+    for name, texts in cells.items():
+        for one in {".", mark}:
+            some = _marked(texts, one)
+            if len(some) and _all_match(some, PARTED_THOUSANDS):
+                what = f"in {some[0].as_py()!r} {'is the decimal mark' if one == mark else 'parts thousands'}"
+                file.notes.append(f"column {name!r}: {one!r} {what}; --decimal says it otherwise.")
 
 
 def _typed(column: Any, texts: Any, name: str, file: File) -> Any:
@@ -297,14 +313,10 @@ def _typed(column: Any, texts: Any, name: str, file: File) -> Any:
         if compute.any(compute.match_substring_regex(texts, TELEPHONE)).as_py():
             return column
         texts = compute.utf8_ltrim(texts, "+")  # which Arrow does not cast
-    marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
-    is_open = with_commas or file.dialect.decimal is None
-    if is_open and len(marked) and _all_match(marked, PARTED_THOUSANDS):
-        first, is_parted = marked[0].as_py(), with_commas and not has_comma
-        texts = compute.replace_substring(texts, ".", "") if is_parted else texts
-        what = first.replace(".", "") if is_parted else f"{first.replace(',', '.')}, with a decimal mark"
-        file.notes.append(f"column {name!r}: {first} is read as {what}; --decimal says it otherwise.")
-    texts = compute.replace_substring(texts, ",", ".") if has_comma else texts
+    if has_comma:
+        texts = compute.replace_substring(texts, ",", ".")
+    elif with_commas and _all_match(texts.filter(compute.match_substring(texts, ".")), PARTED_THOUSANDS):
+        texts = compute.replace_substring(texts, ".", "")
     if _all_match(texts, WHOLE):
         try:
             return texts.cast(pa.int64())

@@ -194,8 +194,9 @@ def test_labels_come_in_any_form_any_order_and_any_part_and_again(tmp_path, form
 
 
 def test_corrections_replace_are_named_and_stay_in_the_history_and_a_closed_set_is_kept_to(tmp_path):
-    with pytest.raises(CampaignError, match=r"`labels` must be of one type\. Got 'moss', 1"):
-        started(tmp_path, labels=["moss", 1])
+    for labels, rule in ((["moss", 1], "of one type"), (["moss", "moss"], r"two different ones or more\. Got 'moss'")):
+        with pytest.raises(CampaignError, match=f"`labels` must be {rule}"):
+            started(tmp_path, labels=labels)
     campaign = started(tmp_path, labels=np.array(["moss", "fern", "oak"]), first="uniform")
     ids = campaign.ask(8).index.tolist()
     with pytest.raises(CampaignError, match=rf"'{ids[0]}': a label must be one of 'fern', 'moss', 'oak'. Got 'Fern'"):
