@@ -270,7 +270,7 @@ class Campaign(CampaignBase):
             column ``skip`` skips a row. Gaps change nothing. A label for a row that has one replaces it, and the
             history keeps both.
         annotator : str, optional
-            Each annotator has one label a row.
+            Each has one label a row; one that was told without a name, and is told again under a name, is theirs.
         unasked : bool, default=False
             Also take labels of rows that were never asked for, or that were withdrawn since and not asked for again.
 

@@ -95,7 +95,9 @@ def doubt_of_classes(by_label: Mapping[Any, int]) -> str:
 def told_of_kind(labels: Iterable[Any], kind: str) -> str:
     """What to say of the first labels, by which it was decided what labels are; nothing where these leave no doubt."""
     found = [None if re.match("0[0-9]", str(label)) else _as_number(label) for label in labels if label is not None]
-    if None in found or (kind == "classes" and (len(found) < FEW or len(set(found)) <= len(found) / 2)):
+    if None in found:
+        return doubt_of_classes(Counter(label for label in labels if label is not None)).strip()
+    if kind == "classes" and (len(found) < FEW or len(set(found)) <= len(found) / 2):
         return ""
     what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (

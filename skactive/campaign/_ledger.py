@@ -197,6 +197,8 @@ class Ledger:
         times = whens or itertools.repeat(None, len(rows))
         given = (self.now if when is None else min(when, self.now) for when in times)
         self._vote(annotator, rows, labels, given)
+        if annotator:  # told again under a name, a label without one is that annotator's
+            self._revoke("", [row for row, label in zip(rows, labels, strict=True) if self.vote(row, "") == label])
         self._happened(Group("tell", time, annotator, rows, labels))
         self.order.update(dict.fromkeys(rows))
 

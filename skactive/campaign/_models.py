@@ -80,7 +80,8 @@ def has_skrub() -> bool:
 
 def fitted_preprocessing(X: pd.DataFrame, readings: dict[str, Reading], vectorizer: str, seed: int) -> Any:
     """A transformer from columns of a table to numbers, fitted to its rows, or to `MOST_ROWS` at even distances."""
-    if vectorizer == "skrub":
+    kinds = {reading.kind for reading in readings.values()}
+    if vectorizer == "skrub" and not kinds <= {"number", "embedding", "empty"}:  # for which it does nothing, slowly
         from skrub import TableVectorizer
 
         steps = [FunctionTransformer(_with_categories), TableVectorizer(), _gaps()]

@@ -20,7 +20,6 @@ except ImportError:  # Windows, where nobody can remove a file that is open
 
 _UNFINISHED = ".skactive-"  # how names of temporary files begin
 
-
 MOST_IN_NAME = 240  # bytes, of the 255 that there are: SQLite's journal has a longer name
 MOST_UNPACKED, TIMES = 2**28, 50
 """A packed file may unpack to so many bytes, or to so many times its own; texts are a third to a tenth when packed."""

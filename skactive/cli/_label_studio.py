@@ -20,7 +20,6 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
@@ -214,10 +213,7 @@ def _is_image(column: pd.Series) -> bool:
 
 def _names_image(value: str) -> bool:
     value = value.strip().lower()
-    try:
-        path = urlsplit(value).path
-    except ValueError:  # no address after all
-        path = ""
+    path = re.split("[?#]", value)[0]
     return "\n" not in value and (value.endswith(IMAGES) or path.endswith(IMAGES) or value.startswith("data:image/"))
 
 

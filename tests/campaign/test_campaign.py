@@ -350,7 +350,8 @@ def test_a_table_of_a_batch_with_its_ids_in_a_column_is_read_by_them(tmp_path):
     batch = campaign.ask(20)
     batch["churn"] = batch.index
     batch.to_csv(tmp_path / "b.csv", index_label="id")
-    campaign.tell(pd.read_csv(tmp_path / "b.csv", dtype=str))
+    with pytest.warns(UserWarning, match="Most of these are classes of their own. If labels are numbers"):
+        campaign.tell(pd.read_csv(tmp_path / "b.csv", dtype=str))
     labels = campaign.to_frame()["churn"].dropna()
     assert labels.index.tolist() == labels.tolist() == sorted(batch.index)
 
@@ -359,6 +360,8 @@ def test_a_table_of_a_batch_with_its_ids_in_a_column_is_read_by_them(tmp_path):
 def test_the_rule_decides_whether_a_disputed_row_has_a_label(tmp_path, rule, label):
     campaign = started(tmp_path, rule=rule, labels=["yes", "no"])
     id, other = campaign.ask(2).index
+    for said in ("yes", "no"):  # by the same two, before they gave names
+        campaign.tell({id: said})
     campaign.tell({id: "yes", other: "yes"}, annotator="Ana")
     campaign.tell({id: "no"}, annotator="Ben")
     assert campaign.to_frame().loc[id, "churn"] == label

@@ -131,6 +131,8 @@ def oracle(start, events, rule):
                 votes = []
             if event.kind in ("skip", "tell"):
                 votes = [vote for vote in votes if vote[0] != event.annotator]
+            if event.kind == "tell" and ("", event.label) in votes:
+                votes.remove(("", event.label))
             if event.kind == "tell":
                 votes.append((event.annotator, event.label))
         said = [label for _, label in votes]
