@@ -316,6 +316,13 @@ class _Sample:
         of_open = self.weight[self.picks.rows] * self.is_open
         return self.whole.value - (self._sum(of_open).value if self.is_open.any() else 0.0)
 
+    @cached_property
+    def _weight_of_others(self) -> Floats:
+        """The weights of the rows of the pool that were never picked."""
+        is_picked = np.zeros(len(self.weight), dtype=bool)
+        is_picked[self.picks.rows] = True
+        return self.weight[self.picks.pool[~is_picked[self.picks.pool]]]
+
     def _of_picks(self, part: Floats) -> Floats:
         return np.where(self.at < 0, 0.0, (self.weight[self.rows] * part)[self.at])
 
@@ -340,7 +347,7 @@ class _Sample:
         picks, log_proba, n_pool = self.picks, self.picks.log_proba, self.picks.n_pool
         # without a bound: the sum of all, and not what it is less than the largest, is compared with other sums
         risk = estimate_risk(of_picks, log_proba, n_pool, largest_loss=math.inf)
-        least, left = risk.limits[0], self.weight[np.setdiff1d(picks.pool, picks.rows)]
+        least, left = risk.limits[0], self._weight_of_others
         if not len(left):  # nothing is estimated
             return [risk]
         largest = self.largest * largest_bound(left, picks.sure.sum(), n_pool)
