@@ -165,14 +165,9 @@ class CampaignBase:
         """What labels may be; ``labels`` decide if they are the first."""
         ledger = self._store.ledger()
         kind = self._settings["kind"] or kind_of(labels) or "classes"
-        self._check_score(kind)
+        score, model = self._settings["query"].get("params", {}).get("score"), self._settings["model"]
+        models.check_score(score, kind, model["name"] if "vectorizer" in model else None)
         return Vocabulary(kind, self._settings["labels"], ledger.counts, dict(self._settings.get("renamed", [])))
-
-    def _check_score(self, kind: str, model: Any = None) -> None:
-        """Refuse a score that is not for these labels, or for a model by name, without one that of the file."""
-        score, known = self._settings["query"].get("params", {}).get("score"), self._settings["model"]
-        by_name = known["name"] if "vectorizer" in known else None
-        models.check_score(score, kind, by_name if model is None else model)
 
     def _decided_by(self, labels: Sequence[Any]) -> dict[str, Any]:
         """Settings that labels decide if they are the first: what labels are."""
@@ -258,7 +253,7 @@ class CampaignBase:
     def _set_task(self, kind: str) -> None:
         """Decide anew what labels are."""
         ledger, settings = self._store.ledger(), self._settings
-        self._check_score(kind)
+        models.check_score(settings["query"].get("params", {}).get("score"), kind)
         closed = (settings["labels"] or []) if kind == "classes" else []  # numbers are any
         names = in_kind({*ledger.counts, *closed}, kind, settings.get("dialect", {}).get("decimal"))
         self._rename(names, {"kind": kind, "labels": [names[label] for label in closed] or None}, ledger.seen)

@@ -18,7 +18,7 @@ from ._base import TASKS, CampaignBase, until_written
 from ._columns import check_lists, described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._ledger import Rows
-from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
+from ._models import check_score, guesses_beside, in_words, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
 from ._store import CampaignError, Store, shown
 from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
@@ -316,7 +316,7 @@ class Campaign(CampaignBase):
         if (task != "auto") + bool(closed is not None or len(add) or rename) + (model is not None) != 1:
             raise CampaignError("`set` takes either `task`, `model`, or some of `closed`, `add` and `rename`.")
         if model is not None:
-            self._check_score(self.kind, model)
+            check_score(self._settings["query"].get("params", {}).get("score"), self.kind, model)
             if isinstance(model, str):
                 check_lists(self._readings, self._X)
             self._store.note({"model": model_settings(model)})

@@ -80,9 +80,8 @@ def has_skrub() -> bool:
 
 def fitted_preprocessing(X: pd.DataFrame, readings: dict[str, Reading], vectorizer: str, seed: int) -> Any:
     """A transformer from columns of a table to numbers, fitted to its rows, or to `MOST_ROWS` at even distances."""
-    kinds = {reading.kind for reading in readings.values()}
-    if vectorizer == "skrub" and not kinds <= {"number", "embedding", "empty"}:  # for which it does nothing, slowly
-        from skrub import TableVectorizer
+    if vectorizer == "skrub" and not {one.kind for one in readings.values()} <= {"number", "embedding", "empty"}:
+        from skrub import TableVectorizer  # which does nothing to numbers, slowly
 
         steps = [FunctionTransformer(_with_categories), TableVectorizer(), _gaps()]
     else:

@@ -99,7 +99,7 @@ class Status:
     def _on_labels(self, most: int) -> str:
         some = [(str(label), n, "," if isinstance(n, Integral) else "g") for label, n in self.by_label.items()]
         counts = ", ".join(f"{label:.80}: {n:{form}}" for label, n, form in some[:most])
-        return counts + (", ..." if len(some) > most else "")
+        return f"{counts}{', ...' if len(some) > most else ''}"
 
     def _on_rows(self) -> str:
         parts = [f"{self.n_labels:,} labelled", f"{self.n_out:,} out"]
@@ -117,7 +117,6 @@ _FOR_CALLERS = {  # of `StoppingReport`
     "Pass this report as `previous` after the next batch.": "The next batch tells more.",
     " Pass `test=` (labelled test rows) to measure the gain.": "",
     ", or test it (`test=`)": "",
-    " More of them (`n_draws`) would rank better.": "",
 }
 
 

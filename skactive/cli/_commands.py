@@ -43,10 +43,11 @@ def start(options: argparse.Namespace) -> str:
     campaign = Campaign.open(path)
     status, kind = counted(campaign), campaign._settings["kind"]
     what = {"numbers": "numbers to predict", None: "classes or numbers, as the first ones will say"}.get(kind, kind)
+    labels = f" ({status._on_labels(6)})" if status.by_label else ""
     by_row = "".join(f"{name} by {vars(options)[name]!r}, " for name in ("groups", "weight") if vars(options)[name])
     text = (
         f"{path} begins a campaign for the {status.n_rows:,} rows of {in_words(options.pool)}: {status.n_labels:,} "
-        f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
+        f"have a label in {options.target!r}{labels}, {status.n_left:,} are to be labelled. "
         f"Labels are {what}; {by_row}the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"{_columns_in_words(columns)}\n"
         f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
@@ -133,8 +134,9 @@ def tell(options: argparse.Namespace) -> str:
         out += " Where several people label, tell the file of each by --annotator NAME: then none replaces another's."
     if status.n_disputed:
         out += f" {count(status.n_disputed, 'row')} disputed: no label counts while their annotators disagree."
+    labels = f" ({status._on_labels(6)})" if status.by_label else ""
     text = (
-        f"{path}: {told} The campaign has {count(status.n_labels, 'label')}{_by_label(status)}.{out}\n"
+        f"{path}: {told} The campaign has {count(status.n_labels, 'label')}{labels}.{out}\n"
         f"Next: skactive ask {name} -n 20 -o next.csv, or skactive status {name}"
     )
     return _answer(options, text, status, told=vars(told))
@@ -335,7 +337,3 @@ def _finite(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else list(value) if isinstance(value, tuple | set) else str(value)
-
-
-def _by_label(status: Status) -> str:
-    return f" ({status._on_labels(6)})" if status.by_label else ""

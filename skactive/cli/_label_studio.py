@@ -192,8 +192,6 @@ def _values(column: pd.Series) -> list[Any]:
 def _value(value: Any) -> Any:
     if isinstance(value, np.generic) and value.dtype.kind not in "mM":  # of which `item` may make bare integers
         value = value.item()
-    if isinstance(value, str):
-        return str(value)
     if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, datetime.date | datetime.time):
