@@ -22,7 +22,7 @@ from ._store import CampaignError
 MOST_ROWS = 20_000  # of the table, at even distances, that decide
 MOST_CATEGORIES = 40  # different texts; with more of them, a column is free text
 NEARLY_ALL = 0.95  # cells that fit, so that a column is numbers or dates with some gaps or slips
-DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
+DATES = ("ISO8601", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
 GAPS = ["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "Null", "null", "None", "none"]
 
 OTHER = {".": ",", ",": "."}
