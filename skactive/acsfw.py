@@ -61,11 +61,11 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     :math:`\sum_n w_n \sigma_n = \sigma, w \ge 0`, from w = 0. The vertex is the row of the largest
     :math:`\langle v - v(w), v_n \rangle / \sigma_n`, the step that of an exact line search.
 
-    Steps end with the k-th distinct row, or once the residual is 1e-6 of v or 50 steps bring no new row: after a few
+    Steps end with the k-th distinct row, once the residual is 1e-6 of v, or when 50 steps bring no new row: after a few
     times as many rows as there are draws. Then rows of the largest :math:`\sigma_n` fill up the batch, with a warning.
 
-    A weight says how many times a row's vector is counted in place of the pool's; one of a short vector can have a
-    weight of hundreds. Weights need not sum to the number of rows. For the batch to stand for the pool, train with the
+    A weight says how many times a row's vector is counted in place of the pool's; a short vector can have a weight of
+    hundreds. Weights need not sum to the number of rows. For the batch to stand for the pool, train with the
     weights as ``sample_weight``. Probabilities are floored at 1e-12 inside the logarithm. Memory, and time a step, is
     n_points * n_draws float64.
 
@@ -126,7 +126,7 @@ class ACSFWQuery(BatchQuery):
     Notes
     -----
     The batch stands for the pool only if the model is trained with ``weights_`` as ``sample_weight``, which neither
-    modAL's ``teach`` nor `run_experiment` passes on. Given the draws, the batch is determined but for ties.
+    modAL's ``teach`` nor `run_experiment` passes on. Given the draws, the batch is determined up to ties.
 
     Examples
     --------
@@ -295,6 +295,6 @@ def _vertex(directions_NK: Floats, residual_K: Floats, length: float, found: lis
 
 def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
     warn(
-        f"ACS-FW found {n_found} of the {k} rows: no other that may be picked comes nearer to the log-likelihood of "
-        f"the pool under these draws. The other {k - n_found} rows are those of the largest norms, of weight 0. {why}"
+        f"ACS-FW found {n_found} of the {k} rows: no other candidate comes nearer to the log-likelihood of "
+        f"the pool under these draws. The other {k - n_found} rows have the largest norms and weight 0. {why}"
     )

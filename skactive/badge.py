@@ -31,15 +31,15 @@ def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Gene
     weights of the last layer at the most probable label :math:`\hat y`. The first row is one of the largest norm. Every
     further one is drawn with probability proportional to its squared distance from the nearest row chosen so far.
 
-    Time is one pass over the arrays, and now and then another; g, n_classes * n_units numbers a row, is never formed.
+    Time is one pass over the arrays, and now and then another; g, n_classes * n_units numbers per row, is never formed.
 
     Parameters
     ----------
     probabilities : array-like or torch.Tensor of shape (n_points, n_classes)
-        Predictive probabilities :math:`\bar p`, of any float dtype; rows sum to 1. Of several most probable classes the
-        first counts.
+        Predictive probabilities :math:`\bar p`, of any float dtype; rows sum to 1. Of several equally probable classes
+        the first counts.
     embeddings : array-like of shape (n_points, n_units)
-        What enters the last layer, h: finite numbers of any dtype, in an array, a memory map, a tensor on any device,
+        The input of the last layer, h: finite numbers of any dtype, in an array, a memory map, a tensor on any device,
         a scipy sparse CSR array or a dask array. None of these is copied as a whole. Their scale does not matter,
         between 1e-100 and 1e100.
     k : int
@@ -84,12 +84,12 @@ class BADGEQuery(BatchQuery):
     Parameters
     ----------
     embedding : "auto" or callable, default="auto"
-        What enters the last layer. "auto": for estimators with a method ``embed(X)``, such as `MCDropoutClassifier`,
-        what it returns; for skorch nets, torch modules and ``MLPClassifier``, what enters the linear layer or
+        The input of the last layer. "auto": for estimators with a method ``embed(X)``, such as `MCDropoutClassifier`,
+        what it returns; for skorch nets, torch modules and ``MLPClassifier``, the input of the linear layer or
         convolution that makes the outputs, with dropout switched off; for linear models their features. Any other
-        classifier is taken for a softmax regression on its features, with the probabilities it gives; gradients then
-        have the scale of the features, so these should be of one scale. Features are what the last step of a Pipeline
-        gets. Or a function ``embedding(X)`` or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for
+        classifier is treated as a softmax regression on its features, with its own probabilities; gradients then have
+        the scale of the features, which should be equal. Features are what the last step of a Pipeline gets. Or a
+        function ``embedding(X)`` or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for
         a chunk of the pool.
     chunk_size, predict_batch_size, random_state, verbose
         As in `StochasticBatchQuery`.
@@ -101,13 +101,13 @@ class BADGEQuery(BatchQuery):
 
     See Also
     --------
-    StochasticBatchQuery : With ``diversity``, batches that keep apart and have a known law.
+    StochasticBatchQuery : With ``diversity``, diverse batches with a known law.
     KCenterQuery : Distances alone, without uncertainty.
 
     Notes
     -----
     Probabilities come from ``predict_proba``: for `MCDropoutClassifier` that is the mean over its draws. They are kept
-    for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers a row. Where
+    for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers per row. Where
     features of the pool are the embeddings, and all rows are candidates, it is read in place, as a memory map may be.
 
     Examples
@@ -158,7 +158,7 @@ def _factors(probabilities: Any, embeddings: Any) -> tuple[Residuals, Vectors]:
     if any(len(shape) != 2 or shape[1] == 0 for shape in shapes) or shapes[0][0] != shapes[1][0]:
         raise ValueError(
             "`probabilities` (n_points, n_classes) and `embeddings` (n_points, n_units) must be two-dimensional, with "
-            f"the same number of rows. Got shapes {shapes[0]} and {shapes[1]}. Embeddings are what enters the last "
+            f"the same number of rows. Got shapes {shapes[0]} and {shapes[1]}. Embeddings are the input of the last "
             "linear layer, or features: give BADGEQuery an `embedding`, a function of the rows."
         )
     return Residuals(probabilities), Vectors(embeddings, "embedding")
@@ -175,7 +175,7 @@ def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> N
     n_others = len(allowance.picks) - n_apart
     if n_others:
         is_sure = not points.squared_norms.any()
-        why = "all are 0, as of a model that is sure" if is_sure else "no other that may be picked differs"
+        why = "all are 0, as with a model that is sure" if is_sure else "no other candidate differs"
         warn(
             f"BADGE found {n_apart} of the {n_apart + n_others} rows by their gradients: {why}. The other {n_others} "
             "rows were drawn uniformly at random."

@@ -27,13 +27,13 @@ class KCenterQuery(BatchQuery):
     """Choose rows so that no row of the pool is far from a labelled one, by greedy k-center on embeddings.
 
     Each row is the one that is farthest from all rows chosen or labelled before it, or in flight. The largest distance
-    left is at most twice the smallest possible. The model serves for its embeddings alone, whether or not it is unsure.
+    left is at most twice the smallest possible. Only the embeddings of the model are used, not its uncertainty.
     Time is one pass over the embeddings for each row chosen.
 
     Parameters
     ----------
     embedding : "auto" or callable, default="auto"
-        As in `BADGEQuery`. Regressors have embeddings, too.
+        As in `BADGEQuery`. Regressors have embeddings too.
     chunk_size, predict_batch_size, random_state, verbose
         As in `StochasticBatchQuery`. Random numbers break ties, and choose the first row if no labelled one is known.
 

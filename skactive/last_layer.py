@@ -66,7 +66,7 @@ def _has_features(net: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class LastLayerClassifier(ClassifierMixin, BaseEstimator):
-    r"""Classify with a net of which only the last, linear layer is uncertain.
+    r"""Classify with a net whose last, linear layer alone is uncertain.
 
     :math:`p(y | x, W) = softmax(W h(x))_y`, with features :math:`h(x)` of a frozen net, a constant 1 among them, and
     independent normal priors of mean 0 for the weights W. A draw is one W from a Laplace approximation: a normal
@@ -109,7 +109,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Of many classes or features, classes count as uncorrelated: see the user guide on linear models.
+    With many classes or features, classes are treated as uncorrelated: see the user guide on linear models.
 
     References
     ----------
@@ -219,7 +219,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         if y is not None:  # which scikit-learn refuses in its own words
             y = plain_labels(y, "y")
             if len(one_axis(y, "y")) == 0:
-                raise ValueError("`y` must hold the label of one row or more. Got none: label some rows first.")
+                raise ValueError("`y` must hold at least one label. Got none: label some rows first.")
         if self.net is None:
             X, y = validate_data(self, X, y, dtype="numeric")
         else:

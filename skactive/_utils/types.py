@@ -18,10 +18,10 @@ OutcomeScore = Literal["mu", "mu_pi", "mu_rho", "rho", "tau"]
 SamplerName = Literal["power", "softmax", "softrank", "topk", "uniform"]
 
 OwnScore = Callable[..., Any]
-"""``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number a row."""
+"""``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number per row."""
 
 Reduce = Literal["max", "mean", "sum"] | Callable[[NDArray[np.float64]], ArrayLike]
-"""How a row's score is made of those of its outputs (n_points, n_outputs)."""
+"""How a row's score is computed from those of its outputs (n_points, n_outputs)."""
 
 
 class OwnSampler(Protocol):

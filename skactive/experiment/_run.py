@@ -235,7 +235,7 @@ def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
         raise TypeError(f"`scoring` must be a name, a callable, or a list or dict of these. Got {shown(scoring)}.")
     if not scoring or not all(isinstance(name, str) and name not in _COLUMNS for name in scoring):
         raise ValueError(
-            f"`scoring` must have one name or more, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
+            f"`scoring` must have at least one name, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
         )
     check_scoring(estimator, scoring=dict(scoring))  # scikit-learn's own error for a name that it does not know
     return dict(scoring)
@@ -365,7 +365,7 @@ def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Row
     for t, pair in enumerate(_check_by_trial("splits", splits, n_trials)):
         train, test = (np.sort(check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
         if len(common := np.intersect1d(train, test)):
-            raise ValueError(f"`splits` must have no row on both sides. Got row {common[0]} in trial {t}.")
+            raise ValueError(f"`splits` must have no row in both parts. Got row {common[0]} in trial {t}.")
         pairs.append((train, test))
     return pairs
 

@@ -36,7 +36,7 @@ class LearningCurveDisplay:
     order : sequence of str, optional
         All queries, shown or not, in the order of their colours: a query looks alike in all figures of the same order.
     limits : tuple of float, default=(-inf, inf)
-        Ends that no band passes; `from_result` sets 0 and 1 for accuracies.
+        Ends that no band exceeds; `from_result` sets 0 and 1 for accuracies.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ def _finished_runs(
         if not finished:
             raise ValueError(
                 f"`result` must hold a finished run of each query. Got none of {name!r}: see its `failures`, and leave "
-                "the query out by `queries`."
+                "out the query by `queries`."
             )
     return scoring, runs
 
@@ -326,7 +326,7 @@ class BatchDisplay:
             For ``ax.scatter`` of the batch.
         """
         if not batches:
-            raise ValueError("`batches` must hold one batch or more, by name. Got none.")
+            raise ValueError("`batches` must hold at least one batch, by name. Got none.")
         coordinates, axis_names = _place(X, coordinates)
         n_points = len(coordinates)
         return cls(

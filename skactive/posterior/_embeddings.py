@@ -136,7 +136,7 @@ def _represent(estimator: Any) -> Represent:
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
-            "CalibratedClassifierCV gives any classifier one."
+            "CalibratedClassifierCV adds it to any classifier."
         )
     return _ByMethods(estimator, lambda model, X: (class_outputs(model.predict_proba(X), model), _embed(model)(X)))
 

@@ -168,7 +168,7 @@ def _classes_to_member(ensemble: Any, member: Any) -> NDArray[Any]:
     others = np.setdiff1d(known, ensemble.classes_)
     if len(others):
         raise ValueError(
-            f"`estimator` must have members that know its classes alone, {ensemble.classes_}. This "
+            f"`estimator` must have members that know only its classes, {ensemble.classes_}. This "
             f"{type(ensemble).__name__} has a {type(member).__name__} that was fitted to {others} as well. Fit the "
             "ensemble to labels of all classes that its members know."
         )
@@ -281,13 +281,13 @@ def bootstrap(
     Parameters
     ----------
     estimator : estimator
-        Anything that scikit-learn can clone; of a fitted search, the best estimator. Members without ``predict_proba``
+        Anything that scikit-learn can clone; for a fitted search, the best estimator. Members without ``predict_proba``
         vote.
     X : array-like of shape (n_labelled, ...)
         Training data.
     y : array-like of shape (n_labelled,) or (n_labelled, n_outputs)
         Labels. Classes are resampled one by one, so that every member knows all of them; BALD is smaller for this. Rows
-        of several labels are resampled as they are, and a class that a resample lacks comes back by one of its rows.
+        of several labels are resampled as they are, and a class that a resample lacks is added by one of its rows.
     n_draws : int or None
         Number of members; None is 20.
     rng : numpy.random.Generator
@@ -326,7 +326,7 @@ def bootstrap(
     _check_can_be_refitted(estimator)
     X, y = containers.prepare_pool(X, "X"), labels_to_fit(estimator, y)
     if len(y) != containers.count_rows(X) or not len(y):
-        raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
+        raise ValueError(f"`y` must have a label for each row of `X`, at least one. Got {len(y)} labels.")
     weight = check_sample_weight(sample_weight, len(y))
     classes, has_several = _classes_of_labels(estimator, y), y.ndim > 1
     most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
@@ -428,13 +428,13 @@ def _check_can_be_refitted(estimator: Any) -> None:
     if frozen is not None:
         name = type(frozen.estimator).__name__
         raise ValueError(
-            "`estimator` must be fitted anew, and it holds a FrozenEstimator, which stays as it is: all refits would "
+            "`estimator` must be refitted, but it holds a FrozenEstimator, which is never refitted: all copies would "
             f"be this {name}. Give the {name} without FrozenEstimator."
         )
     cv = getattr(estimator, "cv", None)
     if isinstance(cv, str) and cv == "prefit":
         raise ValueError(
-            f'`estimator` must be fitted anew, and a {type(estimator).__name__} with cv="prefit" cannot: a copy has '
+            f'`estimator` must be refitted, but a {type(estimator).__name__} with cv="prefit" cannot be: a copy has '
             "members that are not fitted. Put each member into a FrozenEstimator, and leave `cv` at None."
         )
 

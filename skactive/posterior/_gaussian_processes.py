@@ -65,7 +65,7 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
     if any(_white_noise(part.kernel_, part.X_train_).any() for part in parts):
-        raise NoPosteriorError(estimator, "white noise in its kernel is no part of a function of the rows")
+        raise NoPosteriorError(estimator, "white noise in its kernel is not a function of the rows")
     functions = [_draw_functions(estimator, _laplace_posterior(part), n_draws, rng) for part in parts]
 
     def predict_draws(X: Any) -> Floats:

@@ -72,7 +72,7 @@ def _logistic_regression(
         law = laplace.posterior(X_labelled, mode, weight, prior_p, estimator.fit_intercept)
         draws = law.draw(n_draws, rng)
     except LinAlgError as error:
-        raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
+        raise NoPosteriorError(estimator, "all its probabilities are exactly 0 or 1") from error
     if laplace.are_too_wide(X_labelled, codes, mode, draws):
         warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
     return LinearDraws(partial(_check_rows, estimator), after=lambda rows: laplace.predict_draws(rows, *draws), law=law)

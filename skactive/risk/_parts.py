@@ -1,4 +1,4 @@
-"""What an estimate is made of: losses, one number a row, and weights of picks that remove the bias of a query."""
+"""What an estimate is made of: losses, one number per row, and weights of picks that remove the bias of a query."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> tuple[NDArray[np.
     """Probabilities (n, n_classes), and which class the label is: none for one that the model does not know."""
     if not hasattr(estimator, "predict_proba"):
         other = "squared_error" if task(estimator) == "regressor" else "zero_one"
-        raise TypeError(f"`loss` needs predict_proba, and {type(estimator).__name__} has none. There is `{other}`.")
+        raise TypeError(f"`loss` needs predict_proba, but {type(estimator).__name__} has none. Use `{other}`.")
     check_kind(classes_of(estimator), y)
     probabilities, classes = class_probabilities(estimator, X)
     return probabilities, y[:, np.newaxis] == classes
@@ -84,16 +84,16 @@ LOSSES: dict[str, Loss] = {
     "squared_error": _squared_error,
     "zero_one": _zero_one,
 }
-"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one a row."""
+"""Losses by name: ``loss(estimator, X, y) -> (n_points,)``, one per row."""
 
 LARGEST = {"brier": 2.0, "log_loss": float(-np.log(np.finfo(np.float64).eps)), "zero_one": 1.0}
-"""The most that the loss of a row can be, where there is a bound: intervals go by it."""
+"""The most that the loss of a row can be, where there is a bound, which intervals use."""
 
 
 def check_kind(known: NDArray[Any], y: NDArray[Any]) -> None:
     if kind_of_labels(known) != kind_of_labels(y):
         raise ParameterError(
-            f"`labels` must be of the kind that the model knows, such as {known.item(0)!r}. Got {y.item(0)!r}."
+            f"`labels` must be of the same kind as those of the model, such as {known.item(0)!r}. Got {y.item(0)!r}."
         )
 
 
@@ -143,7 +143,7 @@ def lure_weights(log_proba: ArrayLike, n_pool: int) -> Weights:
 
 
 def largest_of(log_proba: Weights, n_labelled: int) -> float:
-    r"""The largest weight of a pick behind which a risk could hide that labels have not shown.
+    r"""The largest weight of a pick behind which an unseen risk could hide.
 
     Rows that are hardly ever picked have large weights. But if few rows have such weights, no large part of a risk can
     be theirs. So this is :math:`\max_w \min(w, M \cdot \text{share of rows of weight} \ge w)`, and 1 at least.
@@ -181,6 +181,6 @@ def check_log_proba(log_proba: Any, n_pool: Any) -> Weights:
     if len(bad):
         raise ValueError(
             f"`log_proba` must be natural logarithms of probabilities above 0. Got {log_proba[bad[0]]} for pick "
-            f"{bad[0]}, and {len(bad)} such picks in all. With epsilon=0.1 in the query every row has a chance."
+            f"{bad[0]}; {len(bad)} such picks in all. With epsilon=0.1 in the query every row has a chance."
         )
     return log_proba

@@ -94,13 +94,13 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     `bald` is what a label tells about the model where there is no target. Draws must be the same functions for points
     and targets.
 
-    Made of matrix products, whose last bits depend on the processor and on the other points of the block: equal points
+    It uses matrix products, whose last bits depend on the processor and on the other points of the block: equal points
     have equal scores to rounding, about n_draws ε, and not to the last bit as with other scores.
 
-    This is the score of draws. A query by "epig" does without any for logistic and Bayesian linear regressions and
+    This is the score of draws. A query by "epig" needs none for logistic and Bayesian linear regressions and
     `LastLayerClassifier`, unless its ``n_draws`` or ``posterior`` ask for them: then a row's score is, in closed form,
-    how much its label is expected to lower the variance of the predictions at the targets. Of regressors, only Bayesian
-    linear ones have the score at all.
+    how much its label is expected to lower the variance of the predictions at the targets. Among regressors, only
+    Bayesian linear ones have this score.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
         As for `bald`, as are returned values.
     target_draws : ndarray or torch.Tensor of shape (n_draws, n_targets, n_classes)
         The same functions at the points whose predictions matter. A query draws them at ``X_target``, by default at
-        a thousand rows of the pool. Time is proportional to n_points n_targets n_classes²; some hundred are enough.
+        a thousand rows of the pool. Time is proportional to n_points n_targets n_classes²; a few hundred are enough.
     target_weights : array-like of shape (n_targets,), optional
-        How much each target matters, for example its probability; not negative. All the same by default.
+        How much each target matters, for example its probability; not negative. Equal by default.
 
     References
     ----------
@@ -201,7 +201,7 @@ def margin(draws: Tensor) -> Tensor:
 def variation_ratio(draws: Tensor) -> Tensor:
     r"""Probability that the most probable class is wrong, :math:`1 - \max_y \bar p(y)`: least confidence sampling.
 
-    Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
+    Between 0 and 1 - 1/n_classes. With two classes it ranks rows as `margin` and `entropy` do.
 
     Parameters and returned values are those of `bald`.
 
@@ -265,7 +265,7 @@ def variance(draws: Tensor) -> Tensor:
 
 @register("regressor")
 def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
-    r"""Mutual information between a point's label and the model, taking both for Gaussian.
+    r"""Mutual information between a point's label and the model, assuming that both are Gaussian.
 
     :math:`\frac12 \log(1 + Var_k \mu_k / \sigma^2)` in nats, with the population variance over draws. Where each draw
     has its own noise, :math:`\frac12 \log[(Var_k \mu_k + mean_k \sigma_k^2) / \exp(mean_k \log \sigma_k^2)]`. Not
@@ -276,7 +276,7 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
     draws : ndarray or torch.Tensor of shape (n_draws, n_points)
         Predicted means, of any float dtype.
     noise_variance : float or array-like of shape (n_points,) or (n_draws, n_points)
-        Variance of the noise on a label, in the target's units squared; positive. A query takes it from the model.
+        Variance of the label noise, in the target's units squared; positive. A query takes it from the model.
 
     References
     ----------

@@ -236,7 +236,7 @@ def _propensity(name: str, value: Any, draws: Any) -> Tensor:
     impossible = propensity_n[~((propensity_n > 0) & (propensity_n < 1))]
     if len(impossible):
         raise ValueError(
-            f"`{name}` must be above 0 and below 1: an effect can be known only where both treatments can happen. Got "
+            f"`{name}` must be above 0 and below 1: an effect can be seen only where both treatments can happen. Got "
             f"{impossible[0].item()}. Leave such rows out, or give `propensity` a classifier "
             "that is less sure: calibrated, regularised, a forest of larger leaves."
         )

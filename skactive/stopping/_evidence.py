@@ -240,7 +240,7 @@ def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
     then, kind = kind_of_labels(before), kind_of_labels(now)
     if then != kind:
         raise ValueError(
-            f"`previous` must be a report on the same kind of labels. Its predictions were {then}, and now they are "
+            f"`previous` must be a report on the same kind of labels. Its predictions were {then}, but now they are "
             f"{kind}. Omit `previous` to start again."
         )
 

@@ -73,7 +73,7 @@ def test_what_predicts_no_outcome_is_refused():
         estimate_effects(RandomForestRegressor(), POOL, 1)
     with pytest.raises(ValueError, match="`level` must be"):
         estimate_effects(OUTCOMES, POOL, 1, level=95)
-    with pytest.raises(ValueError, match="`score`='mu_rho' needs two draws or more"):
+    with pytest.raises(ValueError, match="`score`='mu_rho' needs at least two draws"):
         batch(n_draws=1)
 
 
@@ -103,5 +103,5 @@ def test_a_propensity_that_cannot_be_fitted_or_is_sure_is_refused():
     with pytest.raises(ValueError, match=r"Scoring rows 0 to 29 failed: `propensity` must be above 0 and below 1"):
         batch(score="mu_pi", propensity=DecisionTreeClassifier(random_state=0))
     untreated, given = POOL[POOL[:, 1] == 0], {"X_training": X, "y_training": Y}
-    with pytest.raises(ValueError, match=r"`propensity` must be fitted to treatments 0 and 1.*Got the classes \[0\]"):
+    with pytest.raises(ValueError, match=r"`propensity` must be fitted to both treatments.*Got the classes \[0\]"):
         batch(untreated, given=given, score="mu_pi", propensity=RandomForestClassifier(5))

@@ -231,7 +231,7 @@ def test_of_annotators_the_latest_counts_and_what_was_withdrawn_stays_so(tmp_pat
     for text, code, said in (
         (export, 0, "4 new labels. The campaign has 2 labels (yes: 2)"),
         (export, 0, "2 known already, 2 left out, as withdrawn or replaced since. The campaign has 1 label"),
-        (export.replace('"data"', '"data": {}, "data"'), 2, "it has a key twice"),
+        (export.replace('"data"', '"data": {}, "data"'), 2, "it has a duplicate key"),
         ("[" * 100_000, 2, "e.json cannot be read"),
     ):
         Path("e.json").write_text(text)
@@ -266,7 +266,7 @@ def valued(**value):
 
 def test_what_is_no_export_of_ours_is_one_line_that_names_the_task():
     for content, message in [
-        ({"a": 1}, "format JSON"),
+        ({"a": 1}, "JSON export"),
         ([{"id": 12, "data": {"text": "x"}, "annotations": []}], "task 12 .*'skactive_id_c'"),
         ([{"id": 12, ID: "03", CONTROL: "yes", "annotator": 1}], "task 12 .*'data'"),  # the short format
         (tasks(ONE, **C), "'annotations'"),

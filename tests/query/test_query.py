@@ -134,7 +134,7 @@ def test_a_bad_score_is_named_with_its_row_in_the_pool():
         query(score=score).select(FOREST, POOL, 3, candidates=np.arange(5, 100))
     with pytest.raises(ValueError, match=r"-1\.0 in row 5,"):
         query(score=lambda draws: np.full(draws.shape[1], -1.0)).select(FOREST, POOL, 3, candidates=[5, 6, 7])
-    with pytest.raises(ValueError, match="one number a row"):
+    with pytest.raises(ValueError, match="one number per row"):
         query(score=lambda draws: draws[0]).select(FOREST, POOL, 3)
 
 
@@ -353,7 +353,7 @@ def test_score_pool_says_what_is_wrong_with_scores():
     for asked, message in (
         (["bald", "bald"], "`scores` must be .*of different names"),
         ({}, "`scores` must be one or more"),
-        ("variance", "no score for a classifier"),
+        ("variance", "not a score for a classifier"),
     ):
         with pytest.raises(ValueError, match=message):
             score_pool(FOREST, POOL, asked)

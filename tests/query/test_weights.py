@@ -240,7 +240,7 @@ def test_a_learner_brings_the_keywords_it_was_fitted_with_to_its_own_refits_alon
 
 def test_keywords_and_weights_that_are_none_are_refused():
     model, query = GaussianNB().fit(FIRST, Y[:N]), StochasticBatchQuery("bald")
-    for params, message in (([1], "None or a dict"), ({"sample_weight": WEIGHT}, "not hold weights.* `sample_weight`")):
+    for params, message in (([1], "None or a dict"), ({"sample_weight": WEIGHT}, "not hold row weights.* `sample_w")):
         with pytest.raises(ValueError, match=f"`fit_params` must .*{message}"):
             query.select(model, POOL, 2, **GIVEN, fit_params=params)
     with pytest.raises(ValueError, match="`sample_weight` must be given along with `X_training` and `y_training`"):

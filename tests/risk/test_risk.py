@@ -369,8 +369,8 @@ def test_missing_labels_and_rows_that_are_not_open_are_refused_and_the_rows_stay
     tester.tell(LABELS[rows[:2]], rows=rows[:2])
     other = np.setdiff1d(np.arange(20), rows)[:1]
     for of, labels, message in [
-        (rows[1:3], [1, 1], f"Got {rows[1]}, and 1 such"),
-        (other, [1], f"Got {other[0]}, and 1 such"),
+        (rows[1:3], [1, 1], f"Got {rows[1]}; 1 such"),
+        (other, [1], f"Got {other[0]}; 1 such"),
         (rows[[2, 2]], [1, 1], "distinct positions"),
         (None, [1.0, math.nan, 2.0], "`labels` must have a finite label for every row.*in row 1, and 1 such"),
     ]:
@@ -382,13 +382,13 @@ def test_missing_labels_and_rows_that_are_not_open_are_refused_and_the_rows_stay
 def test_labels_of_a_kind_that_the_model_does_not_know_are_refused(model):
     tester = a_tester()
     rows = tester.ask(model, 3)
-    with pytest.raises(ValueError, match=r"`labels` must be of the kind that the model knows, such as 0\. Got '1'"):
+    with pytest.raises(ValueError, match=r"`labels` must be of the same kind as those of the model, such as 0\. Got"):
         tester.tell(["1", "2", "3"])
     np.testing.assert_array_equal(tester.open_, rows)
     tester.tell(LABELS[rows].astype(float))
     other = LogisticRegression(max_iter=1000).fit(X_TRAIN, Y_TRAIN.astype(str))
     for loss in ("zero_one", "log_loss"):
-        with pytest.raises(ValueError, match="`labels` must be of the kind that the model knows"):
+        with pytest.raises(ValueError, match="`labels` must be of the same kind as those of the model"):
             tester.risk(other, loss)
 
 
@@ -412,7 +412,7 @@ def test_losses_that_do_not_go_with_model_or_labels_are_refused(model, regressor
 def test_a_tester_says_when_rows_are_out_of_reach(forest):
     with pytest.warns(UserWarning, match=r"of 1697 rows could not be picked.*epsilon"):
         a_tester(score="bald", epsilon=0.0).ask(forest, 10)
-    with pytest.warns(UserWarning, match="With `diversity`, rows that are equal"):
+    with pytest.warns(UserWarning, match="With `diversity`, copies of a picked row"):
         a_tester(epsilon=0.0, sampler="uniform", diversity=1.0).ask(forest, 2)
 
 
@@ -426,7 +426,7 @@ def test_a_tester_needs_a_query_that_knows_its_probabilities_and_leaves_no_rows_
 
 def test_purchases_that_give_no_weights_are_refused():
     for losses, log_proba, n_pool, message in [
-        ([1.0, 0.0], [-1.0, -math.inf], 10, r"-inf for pick 1, and 1 such .*epsilon"),
+        ([1.0, 0.0], [-1.0, -math.inf], 10, r"-inf for pick 1; 1 such .*epsilon"),
         ([1.0, 0.0], [-1.0, -800.0], 10, r"-800\.0 for pick 1.*epsilon"),
         ([1.0, 0.0], [0.5, -1.0], 10, r"`log_proba` must be natural logarithms .* Got 0\.5 for pick 0"),
         ([1.0], [math.nan], 10, "nan for pick 0"),

@@ -363,7 +363,7 @@ def test_the_scale_of_the_points_does_not_matter_unless_their_squares_leave_the_
     }
     assert len(batches) == 1
     for factor in (1e-120, 1e120):
-        with pytest.raises(ValueError, match="`points` must be of a scale"):
+        with pytest.raises(ValueError, match="`points` must have a scale"):
             repulsive(SCORES, PLACES * factor, 2, np.random.default_rng(0))
 
 
