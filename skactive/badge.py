@@ -6,10 +6,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ._utils.randomness import check_rng
-from ._utils.types import Embedding
+from ._utils.types import Embedding, Indices
 from ._utils.validation import Rules, check_classifier, check_k, name_or_callable, probabilities_of, real_array, warn
 from .posterior._embeddings import represent_by
 from .posterior._wrappers import in_batches
@@ -24,7 +24,7 @@ __all__ = ["BADGEQuery", "badge"]
 _TIED_NORMS = 8 * np.finfo(np.float64).eps  # relative: rounding that hides which of two equal norms is larger
 
 
-def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Generator) -> Indices:
     r"""Choose k rows by k-means++ seeding on gradient embeddings.
 
     The embedding of a row is :math:`g = (\bar p - e_{\hat y}) \otimes h`, the gradient of the cross-entropy by the
@@ -123,6 +123,7 @@ class BADGEQuery(BatchQuery):
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
+    keeps_parts: ClassVar[bool] = True
 
     embedding: Embedding = "auto"
     _: KW_ONLY
@@ -130,10 +131,6 @@ class BADGEQuery(BatchQuery):
     predict_batch_size: int | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def reads_once(self, pool: Pool) -> bool:
-        """Whether the number of rows is known: then there is room for what is kept of each."""
-        return not pool.is_open
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Represent the candidates by gradients, and seed a batch among them."""
@@ -164,11 +161,11 @@ def _factors(probabilities: Any, embeddings: Any) -> tuple[Residuals, Vectors]:
     return Residuals(probabilities), Vectors(embeddings, "embedding")
 
 
-# --- k-means++ seeding (Arthur and Vassilvitskii, 2007): rows that keep apart, with equal weights and the power 1
+def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> Indices:
+    """Rows of gradients that differ, and uniform ones once there are no more; points beyond the rows are in flight.
 
-
-def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows of gradients that differ, and uniform ones once there are no more; points beyond the rows are in flight."""
+    That is k-means++ seeding (Arthur and Vassilvitskii, 2007): rows keep apart, with equal weights and the power 1.
+    """
     _take_apart(points, allowance, rng)
     n_apart = len(allowance.picks)
     take_all(uniform_order(allowance, rng), allowance)
@@ -186,21 +183,11 @@ def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> N
 def _take_apart(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> None:
     """Take one of the rows of largest norm, unless some are chosen already, and others by their squared distances."""
     norms, n = points.squared_norms, allowance.n_rows
-    if not norms.any():
-        return
     centres = np.concatenate([np.arange(n, len(points)), allowance.must])
-    if len(centres) == 0:
-        centres = _longest(norms, allowance, rng)
-    if len(centres) and allowance.n_left:
-        Bounds(points, centres, np.zeros(n), 1.0, allowance).draw(allowance.n_left, rng)
-
-
-def _longest(norms: NDArray[np.float64], allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One of the allowed rows of the largest norm, which is taken; none if all are 0 there."""
     allowed = np.flatnonzero(allowance.allowed)
-    largest = norms[allowed].max(initial=0.0)
-    if largest == 0:
-        return allowed[:0]
-    row = rng.choice(allowed[norms[allowed] >= largest * (1 - _TIED_NORMS)], 1)
-    allowance.take(int(row[0]))
-    return row
+    if len(centres) == 0 and norms[allowed].any():
+        largest = norms[allowed].max()
+        centres = rng.choice(allowed[norms[allowed] >= largest * (1 - _TIED_NORMS)], 1)
+        allowance.take(int(centres[0]))
+    if len(centres) and norms.any() and allowance.n_left:
+        Bounds(points, centres, np.zeros(n), 1.0, allowance).draw(allowance.n_left, rng)

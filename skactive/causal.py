@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _containers as containers
 from ._utils.randomness import check_random_state, seeded_clone, spawn
-from ._utils.types import CausalScore, Posterior, Sampler
+from ._utils.types import CausalScore, Floats, Indices, Posterior, Sampler
 from ._utils.validation import (
     Rule,
     Rules,
@@ -51,7 +51,6 @@ from .scores import SCORES
 
 __all__ = ["CausalBALDQuery", "EffectEstimate", "estimate_effects", "predict_effects", "sqrt_pehe"]
 
-Floats = NDArray[np.float64]
 
 _OUTCOME_SCORES = [name for name, score in SCORES.items() if "outcomes" in getattr(score, "tasks", ())]
 _MOST_ROWS = 20_000  # that a propensity is fitted to: enough, and as many of a large pool as are copied
@@ -190,7 +189,7 @@ def _checked_column(pool: Pool, treatment: Any) -> int:
     return position
 
 
-def _treatments(X: Any, position: int) -> NDArray[np.int64]:
+def _treatments(X: Any, position: int) -> Indices:
     """The column of the treatment, zeros and ones of whatever type of numbers, as integers."""
     treatments = containers.take_column(X, position)
     for value in pd.unique(treatments).tolist():

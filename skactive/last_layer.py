@@ -25,7 +25,7 @@ from skorch import NeuralNet
 from torch import nn
 
 from ._utils.randomness import check_random_state
-from ._utils.types import BaseEstimator, ClassifierMixin
+from ._utils.types import BaseEstimator, ClassifierMixin, Floats, Indices
 from ._utils.validation import (
     Rule,
     Rules,
@@ -47,7 +47,6 @@ from .posterior._wrappers import Composed, LinearDraws
 
 __all__ = ["LastLayerClassifier"]
 
-Floats = NDArray[np.float64]
 
 _PRIOR_VARIANCE = 10  # of the sum of the features' terms of a logit, and of the bias
 _MAX_JOINT = 2**24  # 128 MiB, some seconds: with more, there are classes enough to be drawn one by one
@@ -242,7 +241,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         return net, np.union1d(classes, getattr(net, "classes_", classes))
 
 
-def _most_probable(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision_F: Floats) -> Floats:
+def _most_probable(features_nF: Floats, codes_n: Indices, n_classes: int, precision_F: Floats) -> Floats:
     """Weights (C, F) of a softmax regression with a normal prior."""
     rows_nF, is_wide = features_nF / np.sqrt(precision_F), features_nF.shape[1] > len(features_nF)
     # Weights are sums of rows: of fewer rows than features, it is enough to search in the space of the rows.

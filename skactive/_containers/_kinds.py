@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._utils.types import Indices
 from .._utils.validation import as_array, is_number
-
-Indices = NDArray[np.int64]
 
 KINDS: list[Any] = []  # in the order in which they are asked; filled when `_containers` is loaded
 

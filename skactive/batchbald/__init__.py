@@ -174,8 +174,7 @@ class BatchBALDQuery(BatchQuery):
         result = choose_greedily(kept, allowance, self.max_outcomes, rngs.batch, pending, verbose=bool(self.verbose))
         if result.n_informative < len(allowance.picks):
             all_agree, exhausted = not kept.scores.any(), bool(pending) or _is_exhausted(result)
-            why = why_filled_up(all_agree=all_agree, exhausted=exhausted)
-            why = why if pool.limits is None or all_agree else ""  # else it is the limits
+            why = why_filled_up(all_agree=all_agree, exhausted=exhausted, limited=pool.limits is not None)
             _warn(result, len(allowance.picks), why)
         names = ("gains", "information", "ceiling", "n_informative")
         attributes = {f"{name}_": getattr(result, name) for name in names} | {"gain_errors_": result.standard_errors}

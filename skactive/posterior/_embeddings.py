@@ -238,9 +238,6 @@ class RepresentedNet(TappedNet):
         return torch.cat([probabilities.flatten(1), embeddings.to(probabilities)], dim=1)
 
 
-# Leaves of trees
-
-
 def leaves_by(estimator: Any) -> Leaves | None:
     """Return a function that computes the leaves of rows; None for models that are not made of trees."""
     leaves = _leaves(estimator)

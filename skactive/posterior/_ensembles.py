@@ -38,6 +38,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from .. import _containers as containers
 from .. import _modal as modal
 from .._utils.randomness import check_rng, seeded_clone
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     N_JOBS,
     FewMembersError,
@@ -54,9 +55,6 @@ from .._utils.validation import (
 )
 from ._registry import PredictDraws, WithPlaces, check_features, has_source, innermost, sample_posterior, source
 from ._wrappers import Composed, FitParams, fit_with, labels_to_fit, part_to_fit, weight_keyword, without_searches
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 """Their draws are fixed functions by construction, so that checking this would only take time."""
@@ -109,7 +107,7 @@ def _bagging(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> P
     pairs = list(zip(estimator.estimators_, estimator.estimators_features_, strict=True))
     members, answer = choose_members(pairs, n_draws, rng), _answer_of_members(estimator)
 
-    def predict_draws(X: Any) -> NDArray[np.float64]:
+    def predict_draws(X: Any) -> Floats:
         X = check_features(estimator, X, dtype=None)  # as bagging does: members check values and dtypes
         return np.stack([answer(member, X[:, features]) for member, features in members])
 
@@ -208,7 +206,7 @@ class _Given(ClassifierMixin, BaseEstimator):
         return X
 
 
-def _calibrated_draws(member: Any, draws: Any) -> NDArray[np.float64]:
+def _calibrated_draws(member: Any, draws: Any) -> Floats:
     draws = as_array(draws)
     on_draws = copy.copy(member)
     on_draws.estimator = _Given(member.estimator.classes_)
@@ -239,7 +237,7 @@ def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.G
     return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
 
 
-def member_probabilities(member: Any, X: Any, classes: Any) -> NDArray[np.float64]:
+def member_probabilities(member: Any, X: Any, classes: Any) -> Floats:
     """(n_points, n_classes, ...) in the order of ``classes``, a list if of several outputs; else votes."""
     if not hasattr(member, "predict_proba"):
         return _votes(member, X, classes)
@@ -255,14 +253,11 @@ def member_probabilities(member: Any, X: Any, classes: Any) -> NDArray[np.float6
     return aligned
 
 
-def _votes(member: Any, X: Any, classes: Any) -> NDArray[np.float64]:
+def _votes(member: Any, X: Any, classes: Any) -> Floats:
     votes = np.asarray(member.predict(X))[:, np.newaxis]
     if isinstance(classes, list):
         return stacked_outputs([votes[..., i] == known for i, known in enumerate(classes)]).astype(np.float64)
     return (votes == classes).astype(np.float64)
-
-
-# The bootstrap
 
 
 def bootstrap(

@@ -22,7 +22,6 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.special import log_expit, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
@@ -41,10 +40,9 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._utils.types import Floats
 from .._utils.validation import NoPosteriorError, check_n_draws, several_outputs_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
-
-Floats = NDArray[np.float64]
 
 # A correlation of the prior is then off by 1/sqrt(1024) = 0.03 at most (standard deviation): a third of the 0.1 that
 # the default of a hundred draws leave in it anyhow. Close to data, where little variance is left, it is off by more.

@@ -101,9 +101,6 @@ def adapter_of(net: Any) -> NetAdapter:
     return SkorchNet(net)
 
 
-# Modules
-
-
 class TorchModule(NetAdapter):
     """A bare module; whether it returns logits or probabilities is inferred from its first output."""
 

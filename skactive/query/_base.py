@@ -109,6 +109,8 @@ class BatchQuery(BaseEstimator, ABC):
     ----------
     rules : dict of str to Rule
         What each parameter must be, checked at every call; a subclass adds its own to ``BatchQuery.rules``.
+    keeps_parts : bool
+        Whether a subclass keeps what it needs of each row, so that one pass is enough where their number is known.
     rng_ : numpy.random.Generator
         The stream of random numbers. It starts at ``random_state`` with the first call and goes on from call to call,
         so that no two batches share their noise. A clone starts afresh, and so does the query when ``set_params`` sets
@@ -133,6 +135,7 @@ class BatchQuery(BaseEstimator, ABC):
     """
 
     rules: ClassVar[Rules] = RULES
+    keeps_parts: ClassVar[bool] = False
 
     random_state: Any = None
     chunk_size: int | None = None
@@ -167,7 +170,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether `choose` reads the pool in one pass, and asks for no number of rows that is not known before."""
-        return False
+        return self.keeps_parts and not pool.is_open
 
     def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **overrides: Any) -> Any:
         """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.

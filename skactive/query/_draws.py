@@ -220,10 +220,12 @@ def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: s
     return draws
 
 
-def why_filled_up(*, all_agree: bool, exhausted: bool) -> str:
-    """Say what there was too little of: disagreement, or draws if those are exhausted."""
+def why_filled_up(*, all_agree: bool, exhausted: bool, limited: bool = False) -> str:
+    """Say what there was too little of: disagreement, or draws if those are exhausted; nothing if it may be limits."""
     if all_agree:
         return "All draws agree on every row: the model has learned nothing yet, or is sure of everything."
+    if limited:
+        return ""
     if exhausted:
         return "More draws (of an ensemble, more members) can distinguish more rows."
     return "No remaining row separates draws that the chosen rows cannot separate."
@@ -281,9 +283,6 @@ def _fitted_surrogate(posterior: Any, training: Training, rng: np.random.Generat
         labels = y if np.ndim(y) == 1 else labels_to_fit(surrogate, y)
         fit_with(surrogate, training["X_training"], labels, training["sample_weight"], training["fit_params"])
     return surrogate
-
-
-# --- embeddings -------------------------------------------------------------------------------------
 
 
 def embeddings_of(
@@ -415,9 +414,6 @@ class _Kept:
         if self._dtype is None:
             return sparse.vstack(self._parts, format="csr")
         return np.concatenate(self._parts) if self._is_open else self._array
-
-
-# --- spaces -----------------------------------------------------------------------------------------
 
 
 class Arrays(NamedTuple):

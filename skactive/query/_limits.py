@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     ParameterError,
     Rule,
@@ -28,9 +29,6 @@ from .._utils.validation import (
     shown,
 )
 from ..samplers._feasibility import Allowance, rows_of
-
-Indices = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def _holds_numbers_of_rows(value: Any) -> bool:
@@ -265,9 +263,6 @@ def _checked_must(given: Any, X: Any, rows: Indices | None) -> Indices:
         got = f"row {out[0]}, which is not among the `candidates` or is `pending`" if len(out) else "a row twice"
         raise ValueError(f"`must` must be distinct rows that may be chosen. Got {got}.")
     return must
-
-
-# --- rows as users name them ------------------------------------------------------------------------
 
 
 def distinct_rows(given_rows: ArrayLike, X: Any, name: str) -> Indices:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     ParameterError,
     Rule,
@@ -30,8 +31,6 @@ from .._utils.validation import (
 from ..posterior._wrappers import weight_keyword
 from ..samplers._feasibility import Allowance
 from ._limits import Limits, PoolLimits, distinct_rows
-
-Indices = NDArray[np.int64]
 
 _IS_KEYWORDS = Rule(lambda v: v is None or isinstance(v, Mapping), "None or a dict from keywords of `fit` to values")
 
@@ -65,7 +64,7 @@ class Pool:
     rows: Indices | None = None
     X_training: Any = None
     y_training: Any = None
-    sample_weight: NDArray[np.float64] | None = None
+    sample_weight: Floats | None = None
     fit_params: Mapping[str, Any] | None = None
     surrogate_params: Mapping[str, Any] | None = None
     pending: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -187,7 +186,7 @@ class Pool:
         """
         return Allowance(len(self), k) if self.limits is None else self.limits.allowance(self.rows, k)
 
-    def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_pool(self, values: Floats) -> Floats:
         """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
         if self.rows is None:
             return values
@@ -248,9 +247,6 @@ class Pool:
         """Rows of a chunk: as wanted, or as fit the memory of a chunk, in whole batches of a net, one at least."""
         size = chunk_size or containers.rows_per_chunk(self.X, n_values)
         return size if batch_size is None else max(1, size // batch_size) * batch_size
-
-
-# --- what a learner of modAL holds -------------------------------------------------------------------
 
 
 def model_of(learner: Any) -> Any:

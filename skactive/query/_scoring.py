@@ -139,9 +139,6 @@ def _one_a_row(scores: Any, n_points: int) -> Values:
     return scores
 
 
-# --- what scores ask for ----------------------------------------------------------------------------
-
-
 def groups_for(
     scores: Mapping[str, Any], pool: Pool, learner: Any, rng: Any, X_target: Any, reduced: Any, **options: Any
 ) -> list[Group]:
@@ -289,9 +286,6 @@ def _at_targets(predict: Callable[[Any], Any], targets: Any) -> Any:
         return predict(targets)
 
 
-# --- names and signatures ---------------------------------------------------------------------------
-
-
 def named_scores(scores: Any) -> dict[str, Score]:
     """Scores by name: of a mapping, or of one name or callable or a list of either."""
     listed = scores if isinstance(scores, Mapping | list | tuple) else [scores]
@@ -354,9 +348,6 @@ def is_of_learner(score: Callable[..., Any]) -> bool:
     if not positional:
         return any(p.kind is p.VAR_POSITIONAL for p in parameters)
     return len([p for p in positional if p.default is p.empty]) == 2
-
-
-# --- a pool by many scores --------------------------------------------------------------------------
 
 
 def score_pool(

@@ -12,10 +12,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import _containers as containers
-from .._utils.types import Auto, Posterior, Reduce, Sampler, Score, Space
+from .._utils.types import Auto, Floats, Indices, Posterior, Reduce, Sampler, Score, Space
 from .._utils.validation import (
     BETA,
     ParameterError,
@@ -46,8 +46,6 @@ from ._scoring import (
     score_groups,
 )
 
-Values = NDArray[np.float64]
-
 _AUTO = 2.0  # the diversity that the study of spaces was about
 
 
@@ -70,7 +68,7 @@ class ScoringQuery(BatchQuery):
     diversity: float | Auto = 0.0
 
     @abstractmethod
-    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PointSet | None]:
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PointSet | None]:
         """Scores of the candidates, (n_candidates,); and these, with the rows in flight behind them, as points."""
 
     def reads_once(self, pool: Pool) -> bool:
@@ -95,7 +93,7 @@ class ScoringQuery(BatchQuery):
         X_pool: Any = None,
         pending: ArrayLike | None = None,
         limits: Limits | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> Indices:
         """Choose rows by scores that were computed elsewhere: the batch that `select` chooses from the same scores.
 
         Any engine can score a pool block by block with `skactive.query.score_pool`, with one ``random_state`` for all
@@ -166,7 +164,7 @@ class ScoringQuery(BatchQuery):
         return self._report(pool, self._batch_of(pool, n_instances, choose))[0].copy()
 
     def _sample(
-        self, scores: Values, pool: Pool, k: int, rng: np.random.Generator, points: PointSet | None = None
+        self, scores: Floats, pool: Pool, k: int, rng: np.random.Generator, points: PointSet | None = None
     ) -> Batch:
         """A batch from the scores of the candidates, whoever made them."""
         sampler, beta = look_up("sampler", self.sampler, SAMPLERS), float(self.beta)
@@ -344,7 +342,7 @@ class StochasticBatchQuery(ScoringQuery):
         found = {"score_": _score_for(model_of(learner), self.score)}
         return replace(batch, attributes={**batch.attributes, **found})
 
-    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PointSet | None]:
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PointSet | None]:
         """Scores of the candidates; and these, with the rows in flight behind them, as points."""
         model = model_of(learner)
         found = _score_for(model, self.score)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from .._utils import html
-from .._utils.types import Side
+from .._utils.types import Floats, Side
 from .._utils.validation import (
     FLAG,
     ParameterError,
@@ -33,7 +33,7 @@ from .._utils.validation import (
     one_of,
     shown,
 )
-from ._parts import Weights, check_log_proba, largest_bound, lure_weights
+from ._parts import check_log_proba, largest_bound, lure_weights
 
 _LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
 _OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
@@ -375,7 +375,7 @@ def bound_of(losses: NDArray[Any]) -> float:
     return 1.0 if np.isin(losses, (0, 1)).all() else math.inf
 
 
-def _base(losses: Weights, log_proba: Weights, n_pool: int, largest: Any) -> float:
+def _base(losses: Floats, log_proba: Floats, n_pool: int, largest: Any) -> float:
     """What losses are measured from: 0, or the largest one of all rows, if their mean is nearer to it."""
     if np.ndim(largest):
         return 0.0
@@ -383,7 +383,7 @@ def _base(losses: Weights, log_proba: Weights, n_pool: int, largest: Any) -> flo
     return largest if weights @ losses > largest / 2 * weights.sum() else 0.0
 
 
-def _apart(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> tuple[float, float] | None:
+def _apart(losses: Floats, log_proba: Floats, n_pool: int, base: float) -> tuple[float, float] | None:
     """The mean loss from losses less ``base``, and its standard error; None if the base is 0."""
     if base == 0:
         return None
@@ -391,7 +391,7 @@ def _apart(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> tup
     return base + value, error
 
 
-def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int, counts: Any = 1.0) -> tuple[float, float, float]:
+def _value_and_error(losses: Floats, log_proba: Floats, n_pool: int, counts: Any = 1.0) -> tuple[float, float, float]:
     """The estimate, its standard error, and the sum of what picks count."""
     n_labelled = len(losses)
     if n_labelled == n_pool:
@@ -405,7 +405,7 @@ def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int, counts: A
     return value, math.sqrt(variance) / n, n
 
 
-def counted(risk: RiskEstimate, losses: Weights, log_proba: Weights, counts: Weights) -> RiskEstimate:
+def counted(risk: RiskEstimate, losses: Floats, log_proba: Floats, counts: Floats) -> RiskEstimate:
     """The same risk where a pick counts as 1/w of one, if one of its batch can weigh w: none adds more than a step."""
     value, error, n = _value_and_error(losses, log_proba, risk.n_pool, counts)
     return replace(risk, value=value, standard_error=error, step=1 / n)
@@ -471,7 +471,7 @@ def _distance(a: float, b: float, correlation: float) -> float:
     return math.inf if math.isinf(a + b) else math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))
 
 
-def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
+def checked_losses(losses: ArrayLike, n_labelled: int) -> Floats:
     values = float64_array("losses", losses)
     if values.shape != (n_labelled,) or not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError(
@@ -481,7 +481,7 @@ def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
     return values
 
 
-def _of_rows_left(largest: Any, losses: Weights, n_pool: int) -> tuple[float, float]:
+def _of_rows_left(largest: Any, losses: Floats, n_pool: int) -> tuple[float, float]:
     """The most that a row without a label can cost, and what all of them can."""
     bounds = float64_array("largest_loss", largest, booleans=False)
     of_rows = np.broadcast_to(bounds, n_pool) if bounds.shape in ((), (n_pool,)) else np.array([np.nan])

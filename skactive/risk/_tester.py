@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._utils.types import Loss
+from .._utils.types import Floats, Indices, Loss
 from .._utils.validation import (
     as_array,
     check_positions,
@@ -27,7 +27,7 @@ from .._utils.validation import (
     warn,
 )
 from ._estimates import RiskDifference, RiskEstimate, bound_of, checked_losses, estimate_difference, estimate_risk
-from ._parts import LARGEST, LOSSES, Weights, check_kind, largest_of, log_ratios
+from ._parts import LARGEST, LOSSES, check_kind, largest_of, log_ratios
 
 _OWN_LABEL = "A row that cannot be labelled should get a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
@@ -95,7 +95,7 @@ class ActiveTester:
         self.row_weight = weight = check_sample_weight(row_weight, self.n_pool, "row_weight")
         self._scale = np.ones(self.n_pool) if weight is None else weight / weight.mean()
         self._picks = Picks()
-        self._first_log_proba: list[Weights] = []
+        self._first_log_proba: list[Floats] = []
         self._classes: Any = None
 
     @property
@@ -104,7 +104,7 @@ class ActiveTester:
         return containers.count_rows(self.X_pool)
 
     @property
-    def indices_(self) -> NDArray[np.int64]:
+    def indices_(self) -> Indices:
         return self._picks.rows[self._picks.is_told]
 
     @property
@@ -114,11 +114,11 @@ class ActiveTester:
         return self._picks.labels
 
     @property
-    def log_proba_(self) -> Weights:
+    def log_proba_(self) -> Floats:
         return self._picks.log_proba[: self._picks.n_complete]
 
     @property
-    def open_(self) -> NDArray[np.int64]:
+    def open_(self) -> Indices:
         return self._picks.rows[~self._picks.is_told]
 
     def ask(
@@ -130,7 +130,7 @@ class ActiveTester:
         y_training: Any = None,
         sample_weight: Any = None,
         fit_params: Any = None,
-    ) -> NDArray[np.int64]:
+    ) -> Indices:
         """Choose rows to label, among those that were not asked for yet.
 
         Parameters
@@ -238,7 +238,7 @@ class ActiveTester:
         options = self._options(max(known, of_other_known) if largest_loss is None else largest_loss)
         return estimate_difference((losses, of_other), self.log_proba_, self.n_pool, **options)
 
-    def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> tuple[Weights, float]:
+    def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> tuple[Floats, float]:
         """A model's losses, times weights of rows, and the most that one can be without; infinite if not known."""
         per_row = look_up("loss", loss, LOSSES)
         y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
@@ -246,7 +246,7 @@ class ActiveTester:
         known = LARGEST.get(loss, math.inf) if isinstance(loss, str) else bound_of(found)
         return checked_losses(found, len(y)) * self._scale[self.indices_], known
 
-    def _log_ratios(self, *learners: Any) -> Weights:
+    def _log_ratios(self, *learners: Any) -> Floats:
         models = [modal.unwrap(learner)[0] for learner in learners]
         size = containers.rows_per_chunk(self.X_pool, sum(len(classes_of(model)) for model in models))
         found = np.concatenate([log_ratios(models, X) for X in containers.iter_chunks(self.X_pool, None, size)])
@@ -264,7 +264,7 @@ class ActiveTester:
         # after each `tell` somebody can look
         return {"largest_loss": largest, "largest_weight": max(weights), "n_looks": len(self._picks.answers)}
 
-    def _in_order(self, largest: Weights) -> Weights:
+    def _in_order(self, largest: Floats) -> Floats:
         """The most that each row can cost, by its weight, those with a label first."""
         scale = self._scale
         weighted = np.multiply(largest, scale, where=scale > 0, out=np.zeros(len(scale)))  # 0 · infinity is 0 here
@@ -277,7 +277,7 @@ class ActiveTester:
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True, limits=limits)
 
 
-def _by_position(labels: Any, X_pool: Any, rows: NDArray[np.int64]) -> Any:
+def _by_position(labels: Any, X_pool: Any, rows: Indices) -> Any:
     """Labels in the order of the rows, if their index holds the positions of these in a pool without an index.
 
     A RangeIndex is what labels get that were given none: it says nothing.
@@ -290,7 +290,7 @@ def _by_position(labels: Any, X_pool: Any, rows: NDArray[np.int64]) -> Any:
     return labels.loc[rows] if is_of_rows else labels
 
 
-def _some(first_log_proba: Weights) -> Weights:
+def _some(first_log_proba: Floats) -> Floats:
     """Quantiles of them, as of a smaller pool: what a tester keeps of an ask."""
     ordered = np.sort(first_log_proba[first_log_proba > -np.inf])
     kept = ordered[np.linspace(0, len(ordered) - 1, min(len(ordered), _KEPT)).round().astype(int)]
@@ -315,10 +315,10 @@ class Picks:
     A pick is a position in this order. ``asks`` says which call chose it; ``answers`` are picks with their labels.
     """
 
-    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    log_proba: Weights = field(default_factory=lambda: np.empty(0))
-    asks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    answers: tuple[tuple[NDArray[np.int64], NDArray[Any]], ...] = ()
+    rows: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    log_proba: Floats = field(default_factory=lambda: np.empty(0))
+    asks: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    answers: tuple[tuple[Indices, NDArray[Any]], ...] = ()
 
     @property
     def is_told(self) -> NDArray[np.bool_]:
@@ -345,7 +345,7 @@ class Picks:
             )
         return n_told
 
-    def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> Picks:
+    def asked(self, rows: Indices, log_proba: Floats) -> Picks:
         number = self.asks.max(initial=-1) + 1
         return dataclasses.replace(
             self,
@@ -354,12 +354,12 @@ class Picks:
             asks=np.concatenate([self.asks, np.full(len(rows), number)]),
         )
 
-    def told(self, picks: NDArray[np.int64], labels: NDArray[Any]) -> Picks:
+    def told(self, picks: Indices, labels: NDArray[Any]) -> Picks:
         if self.answers and kind_of_labels(self.answers[0][1]) != kind_of_labels(labels):
             raise mixed_labels_error("labels", [self.answers[0][1].item(0), labels.item(0)])
         return dataclasses.replace(self, answers=(*self.answers, (picks, labels)))
 
-    def open_picks(self, rows: Any, n_pool: int) -> NDArray[np.int64]:
+    def open_picks(self, rows: Any, n_pool: int) -> Indices:
         """Picks without a label: those of some rows, or of the one ask that is open."""
         picks = np.flatnonzero(~self.is_told)
         if len(picks) == 0:

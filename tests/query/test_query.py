@@ -230,6 +230,12 @@ def one_member_anew(X, n_draws, rng):
     return draws
 
 
+def by_place(X, n_draws, rng):
+    """Dropout left on: the mask of a row goes by the row's place in the batch."""
+    yes = np.random.default_rng(0).uniform(0.2, 0.8, size=(len(X), n_draws)).T
+    return np.stack([1 - yes, yes], axis=-1)
+
+
 def of_the_first_row(X, n_draws, rng):
     return honest(X, n_draws, rng) * 0.5 + honest(X[:1], n_draws, rng) * 0.5
 
@@ -246,7 +252,7 @@ ALL_QUERIES = {
     ("make", "predict"),
     [
         *((query, predict) for predict in (standardised_in_the_batch, one_member_anew, of_the_first_row)),
-        *((make, made_anew) for make in ALL_QUERIES.values()),
+        *((make, predict) for make in ALL_QUERIES.values() for predict in (made_anew, by_place)),
     ],
 )
 def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):

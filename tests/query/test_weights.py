@@ -72,10 +72,9 @@ def resampled(model, X, y, weight, n_draws=400):
     ("estimator", "draws"),
     [
         (LogisticRegression(), laplace),
-        (LogisticRegression(class_weight={0: 1, 1: 0.2}), laplace),
         (UnweightedMeans(), resampled),
     ],
-    ids=["Laplace", "class weights", "without weights"],
+    ids=["Laplace", "without weights"],
 )
 def test_draws_of_a_weighted_model_are_those_of_repeated_rows(estimator, draws):
     mean, deviation = probabilities(estimator, REPEATED, draws)

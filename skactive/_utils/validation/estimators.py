@@ -305,7 +305,9 @@ def plain_labels(y: Any, name: str = "y", remedy: str = LEAVE_OUT) -> NDArray[An
         raise ValueError(f"`{name}` must hold one label for each row. Got several for some rows.")
     kinds = {_kind_of_type(of_value) for of_value in _types(given)}
     if {"text", "numbers"} <= kinds:
-        raise mixed_labels_error(name, _first_of_each_kind(given))
+        values = given.ravel().tolist()
+        one_of_each = [next(v for v in values if _kind_of_type(type(v)) == kind) for kind in ("numbers", "text")]
+        raise mixed_labels_error(name, one_of_each)
     if isinstance(y, list):
         return np.asarray(y)
     if given.dtype.kind == "O" and kinds == {"numbers"}:
@@ -411,11 +413,6 @@ def _kind_of_type(of_value: type) -> str:
     if issubclass(of_value, str):
         return "text"
     return "numbers" if issubclass(of_value, numbers.Number | np.bool_) else "objects"
-
-
-def _first_of_each_kind(y: NDArray[Any]) -> list[Any]:
-    values = y.ravel().tolist()
-    return [next(v for v in values if _kind_of_type(type(v)) == kind) for kind in ("numbers", "text")]
 
 
 def _marked_as_missing(y: Any, given: NDArray[Any]) -> NDArray[np.bool_]:
