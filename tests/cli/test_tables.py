@@ -337,7 +337,6 @@ BAD_LINES = [
     ('{"i": 1}\n\n[1]\n', "line 3 must be a JSON object, {...}"),
     ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
     ('{"i": [1]}\n\n{"i": [1, 2]}\n', "column 'i' holds values of type list<item: int64> ('[1 2]', row 3)"),
-    ('{"i": ["a"]}\n', "column 'i' holds values of type"),
     ("{}\n", "It must begin with a header"),
     ("[" * 100_000, "line 1 is not a JSON object"),
 ]
