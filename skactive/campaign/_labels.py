@@ -97,7 +97,8 @@ def told_of_kind(labels: Iterable[Any], kind: str) -> str:
     found = [None if re.match("0[0-9]", str(label)) else _as_number(label) for label in labels if label is not None]
     if None in found:
         return doubt_of_classes(Counter(label for label in labels if label is not None)).strip()
-    if kind == "classes" and (len(found) < FEW or len(set(found)) <= len(found) / 2):
+    are_few = len(found) < FEW or len(set(found)) <= len(found) / 2
+    if kind == "classes" and are_few and not any(one % 1 for one in found):  # as "1.028" with parted thousands
         return ""
     what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (

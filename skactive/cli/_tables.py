@@ -289,12 +289,12 @@ def _marked(texts: Any, mark: str) -> Any:
 def _note_doubts(cells: dict[str, Any], file: File) -> None:
     """Name a mark that may be the decimal mark, or part thousands, where no number of the file tells."""
     mark = file.dialect.mark or "."
+    role_of_other = "parts thousands" if mark == "," else "may be either: no numbers"
     for name, texts in cells.items():
-        for one in {".", mark}:
+        for one, role in ((mark, "is the decimal mark"), (OTHER[mark], role_of_other)):
             some = _marked(texts, one)
             if len(some) and _all_match(some, PARTED_THOUSANDS):
-                what = f"in {some[0].as_py()!r} {'is the decimal mark' if one == mark else 'parts thousands'}"
-                file.notes.append(f"column {name!r}: {one!r} {what}; --decimal says it otherwise.")
+                file.notes.append(f"column {name!r}: {one!r} in {some[0].as_py()!r} {role}; --decimal overrides it.")
 
 
 def _typed(column: Any, texts: Any, name: str, file: File) -> Any:
