@@ -98,7 +98,7 @@ def told_of_kind(labels: Iterable[Any], kind: str) -> str:
     if None in found:
         return doubt_of_classes(Counter(label for label in labels if label is not None)).strip()
     are_few = len(found) < FEW or len(set(found)) <= len(found) / 2
-    if kind == "classes" and are_few and not any(one % 1 for one in found):  # as "1.028" with parted thousands
+    if kind == "classes" and are_few and not any(one and one % 1 for one in found):  # as "1.028" with parted thousands
         return ""
     what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (
