@@ -34,7 +34,7 @@ from lib.files import load_idx
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from skactive import ExperimentResult, MCDropoutClassifier, run_experiment
+from skactive import ExperimentResult, MCDropoutClassifier, StochasticBatchQuery, run_experiment
 from skactive._utils.statistics import Estimate, estimate, paired_p_value
 from skactive.datasets import make_repeated
 from skactive.plotting import _drawing as drawing
@@ -153,6 +153,11 @@ def repeated_digits(
         for train, test in splitter.split(X, y)
     ]
     return np.concatenate([copies, X]), np.concatenate([labels, y]), splits
+
+
+def sampled(*parameters: Any, **named: Any) -> StochasticBatchQuery:
+    """A query whose batches do not keep apart, as the paper's do: by default they may."""
+    return StochasticBatchQuery(*parameters, **{"diversity": 0.0, **named})
 
 
 def digits_net() -> MCDropoutClassifier:

@@ -267,8 +267,8 @@ class Campaign(CampaignBase):
         ----------
         labels : mapping, Series or DataFrame
             Ids to labels; or labels indexed by id; or columns of ids and labels, named as in the table. An x in a
-            column ``skip`` skips a row. Gaps change nothing. A label for a row that has one replaces it, and the
-            history keeps both.
+            column ``skip`` skips a row; a text in ``remark`` is kept beside the answer. Gaps change nothing. A label
+            for a row that has one replaces it, and the history keeps both.
         annotator : str, optional
             Each has one label per row; one told without a name, and told again under a name, is theirs.
         unasked : bool, default=False
@@ -478,7 +478,7 @@ class Campaign(CampaignBase):
         return disputes_of(self._state(), self._named_ids())
 
     def history(self) -> pd.DataFrame:
-        """All that happened, in order: time, kind ("ask", "tell", ...), id, label, annotator, batch, log_proba."""
+        """All that happened, in order: time, kind ("ask", ...), id, label, annotator, batch, log_proba, remark."""
         events = [event for event in self._store.events() if event.row < len(self._ids)]
         return table_of(events, self._ids)
 

@@ -32,6 +32,7 @@ class Answer(NamedTuple):
     annotator: str = ""  # "" if none was named
     skipped: bool = False  # the row cannot be labelled
     when: float | None = None  # in seconds since 1970, where a file says it
+    remark: str = ""
 
 
 def plain_labels(values: Any, name: str, ids: Any) -> list[Any]:
@@ -230,7 +231,11 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
             raise CampaignError(
                 f"{keys[i]!r} has a label, {value!r}, and a mark in the column `skip`. Remove one of them.", [i]
             )
-    return [Answer(*one) for one in zip(keys, values, [annotator] * len(keys), skipped, strict=True)]
+    said = plain_labels(frame["remark"], "remark", keys) if "remark" in frame.columns else [None] * len(keys)
+    return [
+        Answer(key, value, annotator, skip, remark="" if remark is None else str(remark))
+        for key, value, skip, remark in zip(keys, values, skipped, said, strict=True)
+    ]
 
 
 def _lacking(frame: pd.DataFrame, what: str) -> CampaignError:
@@ -433,15 +438,17 @@ def events_of(
         (row, answer.annotator): answer for row, answer in zip(rows, answers, strict=True) if _is_given(answer)
     }
     for (row, annotator), label in given.items():
-        before, (id, *_, when) = ledger.vote(row, annotator), answer_of[row, annotator]
-        tell = Event("tell", row, label=label, annotator=annotator, when=when)
+        before, (id, *_, when, remark) = ledger.vote(row, annotator), answer_of[row, annotator]
+        tell = Event("tell", row, label=label, annotator=annotator, when=when, remark=remark)
+        said = Event("skip", row, annotator=annotator, remark=remark) if label is None else tell
         if row in ledger.skipped if label is None else (type(before), before) == (type(label), label):
             counts["skipped" if label is None else "same"] += 1
+            events += [said] * (remark not in ("", ledger.remarks.get((annotator, row))))
         elif _is_past(tell, ledger, vocabulary, unasked):
             counts["left_out"] += 1
         elif label is None:
             counts["skipped"] += 1
-            events.append(Event("skip", row, annotator=annotator))
+            events.append(said)
         else:
             counts["corrected" if before is not None else "labels"] += 1
             if before is not None:

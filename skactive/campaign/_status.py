@@ -259,6 +259,7 @@ def table_of(events: Sequence[Event], ids: pd.Index) -> pd.DataFrame:
             "annotator": [event.annotator for event in events],
             "batch": pd.array([event.batch for event in events], dtype="Int64"),
             "log_proba": pd.Series([event.log_proba for event in events], dtype=float),
+            "remark": [event.remark for event in events],
         }
     )
 

@@ -22,7 +22,7 @@ from ._store import CampaignError, shown
 Indices = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
-RESERVED = ("guess", "guess_probability", "log_proba", "skip")  # columns of batches beside those of the table
+RESERVED = ("guess", "guess_probability", "log_proba", "skip", "remark")  # of batches beside those of the table
 RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed", "batch")  # of any list of rows
 
 _MISSING = np.uint64(0x9E3779B97F4A7C15)  # the hash of a gap, whatever the column's type

@@ -50,7 +50,7 @@ def start(options: argparse.Namespace) -> str:
         f"have a label in {options.target!r}{labels}, {status.n_left:,} are to be labelled. "
         f"Labels are {what}; {by_row}the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"{_columns_in_words(columns)}\n"
-        f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
+        f"Next: skactive label {shlex.quote(str(path))}, or skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
     )
     listed = columns.reset_index().to_dict("records")
     return _answer(options, text, status, kind=kind, seed=campaign.random_state, columns=listed)

@@ -193,6 +193,20 @@ def test_labels_come_in_any_form_any_order_and_any_part_and_again(tmp_path, form
     assert (summary.n_same, summary.n_labels, len(campaign.history())) == (15, 0, before)
 
 
+def test_a_remark_is_kept_once_beside_its_answer_and_one_without_an_answer_is_named(tmp_path):
+    campaign = started(tmp_path)
+    ids = campaign.ask(3).index.tolist()
+    frame = pd.DataFrame({"customer": ids, "churn": ["yes", None, None], "skip": ["", "x", ""]})
+    for _ in range(2):  # a file that is told twice
+        with pytest.warns(UserWarning, match=rf"remarks on '{ids[2]}' are not kept"):
+            campaign.tell(frame.assign(remark=["torn", 2, "?"]), annotator="anna")
+    history = opened(tmp_path, None).history().query("kind != 'ask'")
+    assert dict(zip(history["id"], history["remark"], strict=True)) == {ids[0]: "torn", ids[1]: "2"}
+    assert len(history) == 2
+    campaign.tell(frame.assign(remark=["mended", "", ""]), annotator="anna")
+    assert campaign.history()["remark"].iloc[-1] == "mended"
+
+
 def test_corrections_replace_are_named_and_stay_in_the_history_and_a_closed_set_is_kept_to(tmp_path):
     for labels, rule in ((["moss", 1], "of one type"), (["moss", "moss"], r"two different ones or more\. Got 'moss'")):
         with pytest.raises(CampaignError, match=f"`labels` must be {rule}"):
