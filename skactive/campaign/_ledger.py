@@ -197,10 +197,11 @@ class Ledger:
     ) -> None:
         _require(set(map(type, whens)) <= {float, type(None)} and len(whens) in (0, len(rows)), "labels have times")
         # No label is from the future, whatever a clock said.
-        given = (
-            self.now if when is None else min(when, self.now) for when in whens or itertools.repeat(None, len(rows))
-        )
+        times = whens or itertools.repeat(None, len(rows))
+        given = (self.now if when is None else min(when, self.now) for when in times)
         self._vote(annotator, rows, labels, given)
+        if annotator:  # told again under a name, a label without one is that annotator's
+            self._revoke("", [row for row, label in zip(rows, labels, strict=True) if self.vote(row, "") == label])
         self._happened(Group("tell", time, annotator, rows, labels, remarks))
         self.order.update(dict.fromkeys(rows))
 

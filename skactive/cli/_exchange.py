@@ -285,7 +285,7 @@ def warn_of_others(campaign: Campaign, frame: pd.DataFrame) -> None:
     rows = frame.set_index(id)
     for name in rows.columns.difference([campaign.target, *columns, *RESERVED_IDS], sort=False):
         if len(cells := rows[name].dropna()):
-            warn(f"column {name!r} is not in the table: {len(cells)} cells are ignored, {shown(cells.tolist(), 1)}.")
+            warn(f"column {name!r} is not in the table: {count(len(cells), 'cell')} ignored, {shown([*cells], 1)}.")
     if set(columns) <= set(frame):
         now, before = row_hashes(rows[columns], campaign._readings), campaign._store.rows().hashes
         if others := rows.index[now != before[campaign._rows_of(rows.index.tolist())]].tolist():
