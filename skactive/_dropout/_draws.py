@@ -21,7 +21,7 @@ from .._utils.validation import check_n_draws
 from ._dropout_calls import PROBES, OtherCallsError, Pass, Site, Sites, folded_error, most_kept, plain_pass
 from ._first_look import generators_of, learn_random_calls, no_other_randomness
 from ._frozen_net import Forward, FrozenNet, RowsMixedError, is_close, rows_mixed_error, without_covers
-from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
+from ._pruned_networks import PrunedNetworks, is_row_by_row, key_of, prunable
 from ._recording import Recording, record
 from ._rows import Rows, copied, differ, is_out_of_memory, rows_of_outputs, spread
 
@@ -181,7 +181,7 @@ class FixedDraws(FrozenNet):
         last = self.n_draws - 1  # shows whether a draw changes the next
         is_right = is_close(draws[0], recording.written) and is_close(draws[-1], self._run(last, batch, n_rows))
         self._may_be_quick = is_right
-        if is_right and are_row_by_row([*recording.shared, *recording.drawn], self._sites):
+        if is_right and is_row_by_row(recording, self._sites):
             self._by_row.add(_kind_of(batch))
         return (plan, draws) if is_right else (None, None)
 

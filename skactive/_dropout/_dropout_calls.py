@@ -50,6 +50,7 @@ _NORMALISERS: dict[Any, str] = {
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, Tensor.sigmoid_, torch.sigmoid_), "sigmoids"),
     **dict.fromkeys((torch.special.expit, F.hardsigmoid), "sigmoids"),  # logits they would be taken for, silently
 }
+_LOOKED_AT: set[Any] = {*ANSWERED, *_READS, *_LAYERS, *_NORMALISERS}
 
 
 class OtherCallsError(NetError):
@@ -151,12 +152,15 @@ class Pass(RandomCalls):
         self.normalised: Tensor | None = None  # and its input
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
         self.reads_values = False  # whether some left torch, which may decide what is done with all rows of a block
-        self.in_place = in_place
+        self.spared: Tensor | None = None  # what the last call in place was to change, if nothing is changed in place
+        self._in_place = in_place
         self._sites, self._draw, self._n_rows, self._learns = sites, draw, n_rows, learns
         self._probes = probes  # by row: which of `PROBES` gives the numbers of its parts
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Answer the other random functions, note layers and the last softmax, and run the rest."""
+        if func not in _LOOKED_AT:  # most of them
+            return func(*args, **kwargs)
         if kwargs.get("generator") not in (None, *self._sites.generators):
             return func(*args, **kwargs)  # seeded in the pass, it gives the same numbers in each; checks find others
         if func in _LAWS:
@@ -204,7 +208,14 @@ class Pass(RandomCalls):
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         kept = self._next(Site("dropout", shape, float(p)), shape, x.device)
         # In the memory format of x, if the mask is one for all rows: products of mixed formats are slow.
-        return torch.empty_like(x[:1]).copy_(kept) if len(kept) == 1 else kept.to(x.dtype)
+        is_image = x.ndim > 2 and len(kept) == 1
+        return torch.empty_like(x[:1]).copy_(kept) if is_image else kept.to(x.dtype)
+
+    def overwrite(self, x: Tensor, value: Tensor) -> Tensor:
+        if self._in_place:
+            return super().overwrite(x, value)
+        self.spared = x
+        return value
 
     def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
         """Each step of a row gets the next entries of one mask, so a row of packed sequences may have any length."""

@@ -40,10 +40,10 @@ _SLOPED = ("input", "lower", "upper", "training", "inplace")
 class RandomCalls(TorchFunctionMode):
     """Answers dropout and its kin."""
 
-    in_place = True  # whether dropout called with ``inplace=True`` changes its input
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func not in OF_ALL_PASSES:
+            return self.other(func, args, kwargs)
         if func in _BELOW:
             kwargs = {**kwargs, "inplace": True} if func.__name__.endswith("_") else kwargs
             func = _BELOW[func]
@@ -51,9 +51,7 @@ class RandomCalls(TorchFunctionMode):
             return self._dropout(func, *args, **kwargs)
         if func in _WITH_DROPOUT_INSIDE:
             return _WITH_DROPOUT_INSIDE[func](self, *args, **kwargs)
-        if func in _SLOPES:
-            return self._sloped(func, args, kwargs)
-        return self.other(func, args, kwargs)
+        return self._sloped(func, args, kwargs)
 
     @abstractmethod
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -71,6 +69,10 @@ class RandomCalls(TorchFunctionMode):
         """What dropout multiplies x by."""
         kept = self.kept(x, shape, p)
         return kept.div_(1 - p) if p < 1 else kept
+
+    def overwrite(self, x: Tensor, value: Tensor) -> Tensor:
+        """What a call in place returns."""
+        return x.copy_(value)
 
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
@@ -92,7 +94,7 @@ class RandomCalls(TorchFunctionMode):
         if self.rate(p, training or train) == 0:
             return input
         left = self._left(input, _noise_shape(func, input), p, func in ALPHA)
-        return input.copy_(left) if inplace and self.in_place else left
+        return self.overwrite(input, left) if inplace else left
 
     def _left(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
         if not is_alpha:
@@ -112,7 +114,7 @@ class RandomCalls(TorchFunctionMode):
         slopes = self.other(torch.rand_like, (x,), {}) * (upper - lower) + lower
         sloped = torch.where(x < 0, x * slopes, x)
         is_in_place = given.get("inplace") is True or func is torch.rrelu_
-        return x.copy_(sloped) if is_in_place and self.in_place else sloped
+        return self.overwrite(x, sloped) if is_in_place else sloped
 
 
 def _noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:

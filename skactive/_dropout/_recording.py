@@ -1,7 +1,8 @@
 """A forward pass recorded as calls of torch's functions, to compute once what all draws share.
 
 There is none where a value leaves torch (control flow or shapes that depend on data), where a tensor comes from outside
-of the pass and the module, or where a tensor is changed in place after drawn calls have taken it.
+of the pass and the module, where a tensor is changed in place after drawn calls have taken it, or where a call goes on
+with what dropout in place should have changed.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class _Recorder(TorchFunctionMode):
         if name in _SETTINGS:
             return func(*args, **kwargs)
         slots = self._slots_of((args, kwargs))
-        if _is_of_any_size(name, args, kwargs):
+        if _is_of_any_size(name, args, kwargs) or any(tensor is self._masks.spared for tensor in slots.values()):
             raise NotRecordedError
         first = self._masks.position
         held = [tensor for tensor in parts_of((args, kwargs)) if id(tensor) in self._constants]
