@@ -2,6 +2,7 @@
 
 from ._draws import FixedDraws, FrozenNet, is_close
 from ._dropout_calls import Pass, plain_pass
+from ._frozen_net import copy_of
 from ._random_calls import TrainingRandom
 from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, rows_of_outputs, spread
 
@@ -14,6 +15,7 @@ __all__ = [
     "Rows",
     "TensorRows",
     "TrainingRandom",
+    "copy_of",
     "differ",
     "is_close",
     "plain_pass",

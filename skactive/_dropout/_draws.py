@@ -87,7 +87,7 @@ class FixedDraws(FrozenNet):
         """The batch size, halved until what the largest dropout gets for a block fits the memory to be kept free."""
         batch_size = rows_of_outputs(batch_size, self._plain_one, self.n_draws)
         of_row = 4 * max(math.prod(site.shape) for site in self._sites.at)  # bytes: floats, or wider ones
-        while batch_size > 1 and batch_size * of_row > most_kept(_tensors_of(self.module)[0].device):
+        while batch_size > 1 and batch_size * of_row > most_kept(self._plain_one.device):
             batch_size = (batch_size + 1) // 2
         return batch_size
 

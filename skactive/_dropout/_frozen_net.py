@@ -9,6 +9,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ._dropout_calls import ROW_BY_ROW, Pass, plain_pass
 from ._recording import NotRecordedError
 from ._rows import Rows, copied, is_out_of_memory, parts_of
 
+_PARTS = {"_parameters", "_buffers", "_modules"}  # attributes in which a module keeps these
 _GOLDEN = 0.618034  # multiples of the golden ratio leave no part of a block out for long
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -199,10 +201,7 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
             "`estimator` must be a module in Python, and torch.export has fixed the mode and the dropout of this "
             f"{type(module).__name__}. Give the module that it was exported from."
         )
-    # `deepcopy` refuses tensors with a history, which old weight norm and kept activations leave in a module.
-    held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
-    copies |= {id(tensor): tensor.detach().clone() for tensor in held}
-    twin: Any = copy.deepcopy(module, copies).eval()
+    twin: Any = copy_of(module, copies).eval()
     for part in twin.modules():
         part._compiled_call_impl = None
         for name, function in list(vars(part).items()):
@@ -218,6 +217,26 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
         parameter.grad = None
         parameter.detach_()  # copies that TorchScript makes have a history
     return twin
+
+
+def copy_of(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
+    """A copy, also where `deepcopy` refuses: without the history of tensors, and with the same locks and open files."""
+    held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
+    copies |= (detached := {id(tensor): tensor.detach().clone() for tensor in held})
+    with suppress(TypeError):
+        return copy.deepcopy(module, copies)
+    copies.clear()
+    attributes = [value for part in module.modules() for name, value in vars(part).items() if name not in _PARTS]
+    copies |= detached | {id(value): value for value in attributes if not _can_be_copied(value, detached)}
+    return copy.deepcopy(module, copies)
+
+
+def _can_be_copied(value: Any, known: dict[int, Any]) -> bool:
+    try:
+        copy.deepcopy(value, {**known})
+    except Exception:  # objects that are not ours may raise anything
+        return False
+    return True
 
 
 def without_covers(module: nn.Module) -> nn.Module:
