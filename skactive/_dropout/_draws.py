@@ -23,7 +23,7 @@ from ._first_look import generators_of, learn_random_calls, no_other_randomness
 from ._frozen_net import Forward, FrozenNet, RowsMixedError, is_close, rows_mixed_error, without_covers
 from ._pruned_networks import PrunedNetworks, is_row_by_row, key_of, prunable
 from ._recording import Recording, record
-from ._rows import Rows, copied, differ, is_out_of_memory, rows_of_outputs, spread
+from ._rows import Rows, copied, is_out_of_memory, rows_of_outputs, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
 
@@ -96,7 +96,7 @@ class FixedDraws(FrozenNet):
         return torch.stack([self._run(k, batch, n_rows) for k in range(self.n_draws)])
 
     def _check_draws(self, rows: Rows, block: range) -> None:
-        """Check a draw of some rows, until rows that differ were checked."""
+        """Check a draw of some rows, until it is known to which the numbers of parts of rows go."""
         if self._is_checked:
             return
         some = spread(block, 32) if self._sites.reads_values else spread(block)
@@ -105,14 +105,12 @@ class FixedDraws(FrozenNet):
         for self._sites.parts_first in (known, not known):
             try:
                 self.check_rows(lambda batch, n_rows: self._run(0, batch, n_rows), rows, some)
-                are_shown = self._check_parts(rows, some)
-                break
+                self._is_checked = self._check_parts(rows, some)
+                return
             except RowsMixedError:
                 if not self._sites.folded:
                     raise
-        else:
-            raise folded_error()
-        self._is_checked = are_shown and differ(rows, some)
+        raise folded_error()
 
     def _check_parts(self, rows: Rows, some: list[int]) -> bool:
         """Check that the numbers of a row's parts go to this row; whether there was one whose answer shows it.

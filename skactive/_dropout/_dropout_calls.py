@@ -257,8 +257,8 @@ class Pass(RandomCalls):
         if self._draw is None:
             raise NetError(
                 f"`estimator` calls torch's {function} outside of training, too, so that its outputs change from call "
-                "to call. Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do. "
-                "A net with random weights needs a method `sample_posterior(n_draws, rng)`."
+                "to call. Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do, "
+                "concrete dropout, too. A net with random weights needs a method `sample_posterior(n_draws, rng)`."
             )
         self.on_raw_call()
 

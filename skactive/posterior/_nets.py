@@ -124,7 +124,6 @@ class TorchModule(NetAdapter):
         self._axis = 1 if self._returns == "sigmoids" else class_axis_of(self.module, outputs, axis)
 
     def answer(self, outputs: Tensor) -> Tensor:
-        _check_class_outputs(outputs)
         if self._returns == "sigmoids":
             return torch.stack([1 - outputs, outputs], 2)
         outputs = outputs.movedim(self._axis + 1, 2)
@@ -266,7 +265,7 @@ class SkorchNet(NetAdapter):
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
         with plain_pass(1):
-            predicted = getattr(self._around(net.module), self._method)(rows.first_row())
+            predicted = getattr(self._around(net.module), self._method)(containers.take_rows(rows.x, np.array([0])))
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not is_close(ours.to("cpu"), theirs.to(ours.dtype)):
             ours_first, theirs_first = ([round(v, 4) for v in p.flatten().tolist()[:5]] for p in (ours, theirs))
@@ -314,27 +313,21 @@ class _PlainRows(TensorRows):
         x = super().take(rows)
         return x, torch.zeros(len(x), device="cpu")
 
-    def first_row(self) -> Any:
-        return self.x[:1]
-
 
 class _BatchRows:
     """Batches by the net's own dataset, iterator and collate function."""
 
     def __init__(self, net: NeuralNet, X: Any) -> None:
-        self._net, self.X = net, X
+        self._net, self.x = net, X
 
     def __len__(self) -> int:
-        return containers.count_rows(self.X)
+        return containers.count_rows(self.x)
 
     def take(self, rows: range | list[int]) -> Any:
-        dataset = self._net.get_dataset(containers.take_rows(self.X, np.array(rows)))
+        dataset = self._net.get_dataset(containers.take_rows(self.x, np.array(rows)))
         net = _with_module(self._net, self._net.module_, iterator_valid__batch_size=len(rows))
         (batch,) = net.get_iterator(dataset, training=False)
         return batch
-
-    def first_row(self) -> Any:
-        return containers.take_rows(self.X, np.array([0]))
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
