@@ -165,9 +165,9 @@ class FixedDraws(FrozenNet):
 
     def _plan(self, batch: Any, n_rows: int) -> tuple[Plan | None, Tensor | None]:
         """The quickest way to all draws of blocks of one kind, and the draws of this one; None is whole passes."""
-        # In place, dropout would change what draws share. Where a net counts on that, the last draw differs below.
+        # In place, dropout would change what draws share. Where a net counts on that, a draw as written differs.
         recording = record(self.outputs, batch, _tensors_of(self.module), Pass(self._sites, 0, n_rows, in_place=False))
-        if recording is None or not recording.drawn:
+        if recording is None or not recording.drawn or not is_close(recording.written, self._run(0, batch, n_rows)):
             return None, None
         plan = self._plan_of(recording, n_rows)
         try:

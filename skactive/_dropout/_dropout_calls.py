@@ -152,8 +152,7 @@ class Pass(RandomCalls):
         self.normalised: Tensor | None = None  # and its input
         self.on_raw_call: Callable[[], None] = lambda: None  # called at random calls other than dropout
         self.reads_values = False  # whether some left torch, which may decide what is done with all rows of a block
-        self.spared: Tensor | None = None  # what the last call in place was to change, if nothing is changed in place
-        self._in_place = in_place
+        self.in_place = in_place
         self._sites, self._draw, self._n_rows, self._learns = sites, draw, n_rows, learns
         self._probes = probes  # by row: which of `PROBES` gives the numbers of its parts
 
@@ -208,14 +207,7 @@ class Pass(RandomCalls):
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         kept = self._next(Site("dropout", shape, float(p)), shape, x.device)
         # In the memory format of x, if the mask is one for all rows: products of mixed formats are slow.
-        is_image = x.ndim > 2 and len(kept) == 1
-        return torch.empty_like(x[:1]).copy_(kept) if is_image else kept.to(x.dtype)
-
-    def overwrite(self, x: Tensor, value: Tensor) -> Tensor:
-        if self._in_place:
-            return super().overwrite(x, value)
-        self.spared = x
-        return value
+        return torch.empty_like(x[:1]).copy_(kept) if x.ndim > 2 and len(kept) == 1 else kept.to(x.dtype)
 
     def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
         """Each step of a row gets the next entries of one mask, so a row of packed sequences may have any length."""

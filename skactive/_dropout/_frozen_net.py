@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import io
 import sys
+import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from ._dropout_calls import ROW_BY_ROW, Pass, plain_pass
 from ._recording import NotRecordedError
 from ._rows import Rows, copied, is_out_of_memory, parts_of
 
-_PARTS = {"_parameters", "_buffers", "_modules"}  # attributes in which a module keeps these
+_SHARED = (type(threading.Lock()), type(threading.RLock()), io.IOBase, ModuleType)  # which nothing can copy
 _GOLDEN = 0.618034  # multiples of the golden ratio leave no part of a block out for long
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -222,21 +224,9 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
 def copy_of(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
     """A copy, also where `deepcopy` refuses: without the history of tensors, and with the same locks and open files."""
     held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
-    copies |= (detached := {id(tensor): tensor.detach().clone() for tensor in held})
-    with suppress(TypeError):
-        return copy.deepcopy(module, copies)
-    copies.clear()
-    attributes = [value for part in module.modules() for name, value in vars(part).items() if name not in _PARTS]
-    copies |= detached | {id(value): value for value in attributes if not _can_be_copied(value, detached)}
+    shared = [value for part in module.modules() for value in parts_of(vars(part), _SHARED)]
+    copies |= {id(tensor): tensor.detach().clone() for tensor in held} | {id(value): value for value in shared}
     return copy.deepcopy(module, copies)
-
-
-def _can_be_copied(value: Any, known: dict[int, Any]) -> bool:
-    try:
-        copy.deepcopy(value, {**known})
-    except Exception:  # objects that are not ours may raise anything
-        return False
-    return True
 
 
 def without_covers(module: nn.Module) -> nn.Module:

@@ -40,6 +40,8 @@ _SLOPED = ("input", "lower", "upper", "training", "inplace")
 class RandomCalls(TorchFunctionMode):
     """Answers dropout and its kin."""
 
+    in_place = True  # whether dropout called with ``inplace=True`` changes its input
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func not in OF_ALL_PASSES:
@@ -70,10 +72,6 @@ class RandomCalls(TorchFunctionMode):
         kept = self.kept(x, shape, p)
         return kept.div_(1 - p) if p < 1 else kept
 
-    def overwrite(self, x: Tensor, value: Tensor) -> Tensor:
-        """What a call in place returns."""
-        return x.copy_(value)
-
     def drop(self, x: Tensor, p: float) -> Tensor:
         """What is left of x at a rate above 0."""
         return self._left(x, tuple(x.shape), p, is_alpha=False)
@@ -94,7 +92,7 @@ class RandomCalls(TorchFunctionMode):
         if self.rate(p, training or train) == 0:
             return input
         left = self._left(input, _noise_shape(func, input), p, func in ALPHA)
-        return self.overwrite(input, left) if inplace else left
+        return input.copy_(left) if inplace and self.in_place else left
 
     def _left(self, x: Tensor, shape: tuple[int, ...], p: float, is_alpha: bool) -> Tensor:
         if not is_alpha:
@@ -114,7 +112,7 @@ class RandomCalls(TorchFunctionMode):
         slopes = self.other(torch.rand_like, (x,), {}) * (upper - lower) + lower
         sloped = torch.where(x < 0, x * slopes, x)
         is_in_place = given.get("inplace") is True or func is torch.rrelu_
-        return self.overwrite(x, sloped) if is_in_place else sloped
+        return x.copy_(sloped) if is_in_place and self.in_place else sloped
 
 
 def _noise_shape(function: Any, x: Tensor) -> tuple[int, ...]:
@@ -232,18 +230,9 @@ def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ..
         own = slice(i * directions, (i + 1) * directions)
         before = state[own] if isinstance(state, Tensor) else tuple(part[own] for part in state)
         layer = weights[i * n_weights : (i + 1) * n_weights]
-        layer = _in_one_piece(layer) if x.is_cuda else layer
         x, *after = function(x, *sizes, before, layer, has_biases, 1, 0.0, training, bidirectional, *layout)
         states.append(after)
     return x, *(torch.cat(parts) for parts in zip(*states, strict=True))
-
-
-def _in_one_piece(weights: list[Tensor]) -> list[Tensor]:
-    """Weights of a layer side by side, matrices first, as cuDNN wants them: it would move them itself, and say so."""
-    order = sorted(range(len(weights)), key=lambda i: -weights[i].ndim)
-    piece = torch.cat([weights[i].flatten() for i in order])
-    parts = dict(zip(order, piece.split([weights[i].numel() for i in order]), strict=True))
-    return [parts[i].view_as(weight) for i, weight in enumerate(weights)]
 
 
 _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {

@@ -1,8 +1,7 @@
 """A forward pass recorded as calls of torch's functions, to compute once what all draws share.
 
 There is none where a value leaves torch (control flow or shapes that depend on data), where a tensor comes from outside
-of the pass and the module, where a tensor is changed in place after drawn calls have taken it, or where a call goes on
-with what dropout in place should have changed.
+of the pass and the module, or where a tensor is changed in place after drawn calls have taken it.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ _OF_ANY_SIZE = {  # calls whose outputs have a shape that depends on values, whi
     *("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "_unique", "_unique2", "unique_dim"),
     *("_pack_padded_sequence", "bincount", "nested_tensor", "as_nested_tensor", "_nested_tensor_from_mask"),
 }
-
-
 _NESTED = tuple, list, dict, slice
 _NO_PASS = nullcontext()
 
@@ -170,7 +167,7 @@ class _Recorder(TorchFunctionMode):
         if name in _SETTINGS:
             return func(*args, **kwargs)
         slots = self._slots_of((args, kwargs))
-        if _is_of_any_size(name, args, kwargs) or any(tensor is self._masks.spared for tensor in slots.values()):
+        if _is_of_any_size(name, args, kwargs):
             raise NotRecordedError
         first = self._masks.position
         held = [tensor for tensor in parts_of((args, kwargs)) if id(tensor) in self._constants]

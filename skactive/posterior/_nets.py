@@ -119,7 +119,12 @@ class TorchModule(NetAdapter):
 
     def learn(self, net: FrozenNet, rows: Rows) -> None:
         outputs, masks = net.plain(rows.take(range(1)), 1, range(sys.maxsize))
-        _check_class_outputs(outputs.unsqueeze(0))
+        if outputs.ndim < 2 or outputs[0].numel() < 2:
+            raise ValueError(
+                "`estimator` is a torch module and must return one column for each class. Got outputs of shape "
+                f"{tuple(outputs.shape)} for a batch. Wrap a binary or a regression net in skorch's "
+                "NeuralNetBinaryClassifier or NeuralNetRegressor, or in MCDropoutClassifier or MCDropoutRegressor."
+            )
         self._returns, axis = _what_is_returned(outputs, masks, getattr(self.module, "class_axis", None))
         self._axis = 1 if self._returns == "sigmoids" else class_axis_of(self.module, outputs, axis)
 
@@ -130,15 +135,6 @@ class TorchModule(NetAdapter):
         if self._returns == "logits":
             return outputs.softmax(2)
         return outputs.exp() if self._returns == "log_probabilities" else outputs
-
-
-def _check_class_outputs(outputs: Tensor) -> None:
-    if outputs.ndim < 3 or outputs[0, 0].numel() < 2:
-        raise ValueError(
-            "`estimator` is a torch module and must return one column for each class. Got outputs of shape "
-            f"{tuple(outputs.shape[1:])} for a batch. Wrap a binary or a regression net in skorch's "
-            "NeuralNetBinaryClassifier or NeuralNetRegressor, or in MCDropoutClassifier or MCDropoutRegressor."
-        )
 
 
 def _what_is_returned(outputs: Tensor, masks: Pass, class_axis: int | None) -> tuple[str, int | None]:
@@ -338,16 +334,12 @@ def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
     twin = object.__new__(type(net))  # skorch's own copies are made by way of files
     vars(twin).update(vars(net), module_=module, _set_training=_leave_mode, **params)
     if net.iterator_valid is torch.utils.data.DataLoader:
-        vars(twin).update(iterator_valid__generator=_generator(), iterator_valid__num_workers=0)
+        device = torch.get_default_device()  # on which torch's DataLoader draws a number
+        own = torch.Generator("cpu" if device.type == "meta" else device)
+        vars(twin).update(iterator_valid__generator=own, iterator_valid__num_workers=0)
         given = {f"iterator_valid__{name}": value for name, value in _IN_ORDER.items()}
         vars(twin).update({name: value for name, value in given.items() if name in vars(twin)})
     return twin
-
-
-def _generator() -> torch.Generator:
-    """A generator for torch's DataLoader, which draws a number on the default device."""
-    device = torch.get_default_device()
-    return torch.Generator("cpu" if device.type == "meta" else device)
 
 
 def _leave_mode(training: bool = True) -> None:

@@ -148,9 +148,8 @@ def prediction_as_draw(estimator: Any) -> PredictDraws:
     frozen = [member for member in members if isinstance(member, FrozenEstimator)]
     if not all(np.array_equal(member.classes_, estimator.classes_) for member in frozen):
         raise ValueError(
-            f"`estimator` must have members that know all its classes, {estimator.classes_}, as a soft vote averages "
-            "columns as they stand. A member was fitted to others before. Take a score of draws, such as "
-            '"bald" or "mean_std", or leave it out.'
+            f"`estimator` must have members that know all its classes, {estimator.classes_}, for a soft vote to "
+            'average columns, and one was fitted to others before. Leave it out, or score draws, as "bald" does.'
         )
     return lambda X: class_outputs(estimator.predict_proba(X), estimator)[np.newaxis]
 

@@ -92,7 +92,7 @@ def test_members_fitted_beforehand_answer_in_the_columns_of_their_own_labels(vot
     estimator = VotingClassifier(frozen, voting=voting).fit(X, labels)
     draws = draws_of(estimator, X)
     if voting == "soft":  # scikit-learn averages columns as they stand
-        with pytest.raises(ValueError, match="member was fitted to others"):
+        with pytest.raises(ValueError, match="one was fitted to others"):
             StochasticBatchQuery("entropy").select(estimator, X, 2)
     for member, of_member in zip(members, draws, strict=True):
         inside = np.isin(estimator.classes_, member.classes_)
