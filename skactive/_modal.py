@@ -93,8 +93,8 @@ def repair_modal() -> None:
     Done when `skactive.query` is loaded; call it yourself if modAL is used without a query of this package. Only names
     inside modAL's own modules are replaced: what fails on current versions, what turns lists of mixed types into text,
     what loses labels, and what forgets how the last fit was made. Labels of any containers are joined; those with an
-    index go by that of their rows; missing ones, and those of a wrong shape, leave a learner as it was. Where modAL is
-    not installed, or was repaired before, nothing happens.
+    index are matched to their rows by it; missing ones, and those of a wrong shape, leave a learner as it was. If modAL
+    is not installed, or was repaired before, nothing happens.
 
     Examples
     --------

@@ -6,15 +6,15 @@ Letters: K draws, N points, n of them, C classes.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ._utils.randomness import check_rng
-from ._utils.types import Posterior
+from ._utils.types import Floats, Indices, Posterior
 from ._utils.validation import check_draws_shape, check_joint_draws, check_k, warn
 from .query import Batch, BatchQuery, Pool, Streams
 from .query._draws import PoolDraws, explained, joint_draws_of, options_of, why_filled_up
@@ -24,8 +24,6 @@ from .scores._registry import blocks
 
 __all__ = ["ACSFWQuery", "CoreSet", "acs_fw"]
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 _FLOOR = 1e-12  # of a probability inside the logarithm: ensembles give exact zeros
 _CLOSE = 1e-6  # distance from the sum, relative to it, at which a combination counts as equal
@@ -61,11 +59,11 @@ def acs_fw(draws: ArrayLike, k: int, rng: np.random.Generator | None = None) -> 
     :math:`\sum_n w_n \sigma_n = \sigma, w \ge 0`, from w = 0. The vertex is the row of the largest
     :math:`\langle v - v(w), v_n \rangle / \sigma_n`, the step that of an exact line search.
 
-    Steps end with the k-th distinct row, or once the residual is 1e-6 of v or 50 steps bring no new row: after a few
+    Steps end with the k-th distinct row, once the residual is 1e-6 of v, or when 50 steps bring no new row: after a few
     times as many rows as there are draws. Then rows of the largest :math:`\sigma_n` fill up the batch, with a warning.
 
-    A weight says how many times a row's vector is counted in place of the pool's; one of a short vector can have a
-    weight of hundreds. Weights need not sum to the number of rows. For the batch to stand for the pool, train with the
+    A weight says how many times a row's vector is counted in place of the pool's; a short vector can have a weight of
+    hundreds. Weights need not sum to the number of rows. For the batch to stand for the pool, train with the
     weights as ``sample_weight``. Probabilities are floored at 1e-12 inside the logarithm. Memory, and time a step, is
     n_points * n_draws float64.
 
@@ -126,7 +124,7 @@ class ACSFWQuery(BatchQuery):
     Notes
     -----
     The batch stands for the pool only if the model is trained with ``weights_`` as ``sample_weight``, which neither
-    modAL's ``teach`` nor `run_experiment` passes on. Given the draws, the batch is determined but for ties.
+    modAL's ``teach`` nor `run_experiment` passes on. Given the draws, the batch is determined up to ties.
 
     Examples
     --------
@@ -140,6 +138,8 @@ class ACSFWQuery(BatchQuery):
     [0, 1, 1, 1, 2]
     """
 
+    keeps_parts: ClassVar[bool] = True
+
     _: KW_ONLY
     n_draws: int | None = None
     posterior: Posterior = "auto"
@@ -149,10 +149,6 @@ class ACSFWQuery(BatchQuery):
     random_state: Any = None
     verbose: int = 0
 
-    def reads_once(self, pool: Pool) -> bool:
-        """Whether the number of rows is known: then there is room for what is kept of each."""
-        return not pool.is_open
-
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Keep the candidates as vectors, and take Frank-Wolfe steps among them."""
         draws = joint_draws_of(pool, learner, rngs.draws, "ACS-FW", **options_of(self))
@@ -161,9 +157,8 @@ class ACSFWQuery(BatchQuery):
         allowance = pool.allowance(k)
         core = _core_set(vectors_NK, allowance, rngs.batch, pending_NK)
         if core.n_informative < len(allowance.picks):
-            all_agree = not vectors_NK.any()
-            why = why_filled_up(all_agree=all_agree, exhausted=True)
-            why = why if pool.limits is None or all_agree else ""  # else it is the limits
+            limited = pool.limits is not None
+            why = why_filled_up(all_agree=not vectors_NK.any(), exhausted=True, limited=limited)
             _warn_residual_gone(core.n_informative, len(allowance.picks), why)
         attributes = {"weights_": core.weights, "n_informative_": core.n_informative}
         return Batch(core.indices, _norms(vectors_NK), attributes=attributes)
@@ -204,19 +199,16 @@ def _core_set(
 ) -> CoreSet:
     """Rows and weights; rows in flight stand for their part of the pool. Of tied rows the first of an order wins."""
     n = len(vectors_NK)
-    order = np.arange(n) if rng is None else rng.permutation(n)
     if pending_NK is not None and len(pending_NK):
         vectors_NK = np.concatenate([vectors_NK, pending_NK])
     norms_N = _norms(vectors_NK)
-    among = np.concatenate([order, np.arange(n, len(norms_N))])
-    long = among[norms_N[among] > 0]
-    steps = _Steps(long, allowance)
-    found, weights = _frank_wolfe(vectors_NK[long], norms_N[long], steps)
+    order = np.arange(len(norms_N))
+    if rng is not None:
+        order[:n] = rng.permutation(n)
+    weights_N = _frank_wolfe(vectors_NK, norms_N, order, allowance)
     n_informative = len(allowance.picks)
-    _take_by_norm(norms_N, order, allowance)
-    of_rows = np.zeros(len(norms_N))
-    of_rows[long[found]] = weights
-    return CoreSet(allowance.batch, of_rows[allowance.batch], n_informative)
+    _take_by_norm(norms_N, order[:n], allowance)
+    return CoreSet(allowance.batch, weights_N[allowance.batch], n_informative)
 
 
 def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None:
@@ -228,43 +220,30 @@ def _take_by_norm(norms_N: Floats, order: Indices, allowance: Allowance) -> None
             allowance.take(row)
 
 
-class _Steps:
-    """Where Frank-Wolfe steps may go to, by places in an array of rows: to ``must`` first, and to ``n`` in all."""
-
-    def __init__(self, rows: Indices, allowance: Allowance) -> None:
-        self._rows, self._allowance = rows, allowance
-        self._in_flight = rows >= allowance.n_rows
-        place = np.full(int(rows.max(initial=allowance.n_rows - 1)) + 1, -1)
-        place[rows] = np.arange(len(rows))
-        must = place[allowance.must]
-        self.must: list[int] = [*np.flatnonzero(self._in_flight).tolist(), *must[must >= 0].tolist()]
-        self.n = len(self.must) + allowance.n_left
-
-    @property
-    def allowed(self) -> NDArray[np.bool_]:
-        return ~self._in_flight & self._allowance.allowed.take(self._rows, mode="clip")
-
-    def take(self, place: int) -> None:
-        self._allowance.take(int(self._rows[place]))
-
-
-def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, steps: _Steps) -> tuple[list[int], Floats]:
-    """Distinct rows in the order they were found, and their weights; the vectors are overwritten."""
+def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, order: Indices, allowance: Allowance) -> Floats:
+    """Weights of rows, which are taken as they are found: those in flight and those that must be in the batch first."""
+    long_N = norms_N > 0
     target_K, total = vectors_NK.sum(axis=0), norms_N.sum()
-    directions_NK = np.divide(vectors_NK, norms_N[:, np.newaxis], out=vectors_NK)
+    directions_NK = np.divide(vectors_NK, norms_N[:, np.newaxis], out=np.zeros_like(vectors_NK), where=long_N[:, None])
+    forced = [row for row in (*range(allowance.n_rows, len(norms_N)), *allowance.must.tolist()) if long_N[row]]
+    most = len(forced) + allowance.n_left
     reached_K = np.zeros_like(target_K)
     weights: dict[int, float] = {}
     idle = 0
-    while len(weights) < steps.n and idle < _MAX_IDLE:
+    while len(weights) < most and idle < _MAX_IDLE:
         residual_K = target_K - reached_K
         length = float(np.linalg.norm(residual_K))
         if length <= _CLOSE * np.linalg.norm(target_K):
             break
-        is_forced = len(weights) < len(steps.must)
-        found = list(weights)
-        row = steps.must[len(weights)] if is_forced else _vertex(directions_NK, residual_K, length, found, steps)
-        if row is None:
-            break
+        is_forced = len(weights) < len(forced)
+        if is_forced:
+            row = forced[len(weights)]
+        else:
+            among_N = long_N & np.pad(allowance.allowed, (0, len(long_N) - allowance.n_rows))
+            if not among_N.any():
+                break
+            among_N[list(weights)] = True
+            row = _vertex(directions_NK @ residual_K, order[among_N[order]], length)
         step_K = total * directions_NK[row] - reached_K
         # An exact line search: 1 is at the vertex, which is no less far along the residual than the target is, unless
         # some rows may not be gone to.
@@ -273,28 +252,25 @@ def _frank_wolfe(vectors_NK: Floats, norms_N: Floats, steps: _Steps) -> tuple[li
             break
         size = size if size > 0 else 0.0  # NaN of a step of no length, too
         if not is_forced and row not in weights:
-            steps.take(row)
+            allowance.take(row)
         reached_K += size * step_K
         idle = idle + 1 if row in weights else 0
-        weights = {place: (1 - size) * weight for place, weight in weights.items()}
+        weights = {found: (1 - size) * weight for found, weight in weights.items()}
         weights[row] = weights.get(row, 0.0) + size * total / norms_N[row]
-    return list(weights), np.array(list(weights.values()))
+    weights_N = np.zeros(len(norms_N))
+    weights_N[list(weights)] = list(weights.values())
+    return weights_N
 
 
-def _vertex(directions_NK: Floats, residual_K: Floats, length: float, found: list[int], steps: _Steps) -> int | None:
-    """The row whose direction goes farthest along the residual, among those found and those allowed; or None."""
-    values_N = directions_NK @ residual_K
-    allowed_N = steps.allowed
-    if not allowed_N.any():
-        return None
-    allowed_N[found] = True
-    values_N[~allowed_N] = -np.inf
+def _vertex(values_N: Floats, among: Indices, length: float) -> int:
+    """The first of some rows whose direction goes farthest along the residual."""
     # Twins count as tied, though products round by the position of a row: else both would end up in the batch.
-    return int(np.argmax(values_N >= values_N.max() - _TIE * length))
+    values = values_N[among]
+    return int(among[np.argmax(values >= values.max() - _TIE * length)])
 
 
 def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
     warn(
-        f"ACS-FW found {n_found} of the {k} rows: no other that may be picked comes nearer to the log-likelihood of "
-        f"the pool under these draws. The other {k - n_found} rows are those of the largest norms, of weight 0. {why}"
+        f"ACS-FW found {n_found} of the {k} rows: no other candidate comes nearer to the log-likelihood of "
+        f"the pool under these draws. The other {k - n_found} rows have the largest norms and weight 0. {why}"
     )

@@ -6,10 +6,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ._utils.randomness import check_rng
-from ._utils.types import Embedding
+from ._utils.types import Embedding, Indices
 from ._utils.validation import Rules, check_classifier, check_k, name_or_callable, probabilities_of, real_array, warn
 from .posterior._embeddings import represent_by
 from .posterior._wrappers import in_batches
@@ -24,22 +24,22 @@ __all__ = ["BADGEQuery", "badge"]
 _TIED_NORMS = 8 * np.finfo(np.float64).eps  # relative: rounding that hides which of two equal norms is larger
 
 
-def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def badge(probabilities: ArrayLike, embeddings: Any, k: int, rng: np.random.Generator) -> Indices:
     r"""Choose k rows by k-means++ seeding on gradient embeddings.
 
     The embedding of a row is :math:`g = (\bar p - e_{\hat y}) \otimes h`, the gradient of the cross-entropy by the
     weights of the last layer at the most probable label :math:`\hat y`. The first row is one of the largest norm. Every
     further one is drawn with probability proportional to its squared distance from the nearest row chosen so far.
 
-    Time is one pass over the arrays, and now and then another; g, n_classes * n_units numbers a row, is never formed.
+    Time is one pass over the arrays, and now and then another; g, n_classes * n_units numbers per row, is never formed.
 
     Parameters
     ----------
     probabilities : array-like or torch.Tensor of shape (n_points, n_classes)
-        Predictive probabilities :math:`\bar p`, of any float dtype; rows sum to 1. Of several most probable classes the
-        first counts.
+        Predictive probabilities :math:`\bar p`, of any float dtype; rows sum to 1. Of several equally probable classes
+        the first counts.
     embeddings : array-like of shape (n_points, n_units)
-        What enters the last layer, h: finite numbers of any dtype, in an array, a memory map, a tensor on any device,
+        The input of the last layer, h: finite numbers of any dtype, in an array, a memory map, a tensor on any device,
         a scipy sparse CSR array or a dask array. None of these is copied as a whole. Their scale does not matter,
         between 1e-100 and 1e100.
     k : int
@@ -84,12 +84,12 @@ class BADGEQuery(BatchQuery):
     Parameters
     ----------
     embedding : "auto" or callable, default="auto"
-        What enters the last layer. "auto": for estimators with a method ``embed(X)``, such as `MCDropoutClassifier`,
-        what it returns; for skorch nets, torch modules and ``MLPClassifier``, what enters the linear layer or
+        The input of the last layer. "auto": for estimators with a method ``embed(X)``, such as `MCDropoutClassifier`,
+        what it returns; for skorch nets, torch modules and ``MLPClassifier``, the input of the linear layer or
         convolution that makes the outputs, with dropout switched off; for linear models their features. Any other
-        classifier is taken for a softmax regression on its features, with the probabilities it gives; gradients then
-        have the scale of the features, so these should be of one scale. Features are what the last step of a Pipeline
-        gets. Or a function ``embedding(X)`` or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for
+        classifier is treated as a softmax regression on its features, with its own probabilities; gradients then have
+        the scale of the features, which should be equal. Features are what the last step of a Pipeline gets. Or a
+        function ``embedding(X)`` or ``embedding(estimator, X)`` that returns an array (n_rows, n_units) for
         a chunk of the pool.
     chunk_size, predict_batch_size, random_state, verbose
         As in `StochasticBatchQuery`.
@@ -101,13 +101,13 @@ class BADGEQuery(BatchQuery):
 
     See Also
     --------
-    StochasticBatchQuery : With ``diversity``, batches that keep apart and have a known law.
+    StochasticBatchQuery : With ``diversity``, diverse batches with a known law.
     KCenterQuery : Distances alone, without uncertainty.
 
     Notes
     -----
     Probabilities come from ``predict_proba``: for `MCDropoutClassifier` that is the mean over its draws. They are kept
-    for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers a row. Where
+    for the whole pool, as are embeddings, in the dtype that the model gives: n_classes + n_units numbers per row. Where
     features of the pool are the embeddings, and all rows are candidates, it is read in place, as a memory map may be.
 
     Examples
@@ -123,6 +123,7 @@ class BADGEQuery(BatchQuery):
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
+    keeps_parts: ClassVar[bool] = True
 
     embedding: Embedding = "auto"
     _: KW_ONLY
@@ -130,10 +131,6 @@ class BADGEQuery(BatchQuery):
     predict_batch_size: int | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def reads_once(self, pool: Pool) -> bool:
-        """Whether the number of rows is known: then there is room for what is kept of each."""
-        return not pool.is_open
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Represent the candidates by gradients, and seed a batch among them."""
@@ -158,24 +155,24 @@ def _factors(probabilities: Any, embeddings: Any) -> tuple[Residuals, Vectors]:
     if any(len(shape) != 2 or shape[1] == 0 for shape in shapes) or shapes[0][0] != shapes[1][0]:
         raise ValueError(
             "`probabilities` (n_points, n_classes) and `embeddings` (n_points, n_units) must be two-dimensional, with "
-            f"the same number of rows. Got shapes {shapes[0]} and {shapes[1]}. Embeddings are what enters the last "
+            f"the same number of rows. Got shapes {shapes[0]} and {shapes[1]}. Embeddings are the input of the last "
             "linear layer, or features: give BADGEQuery an `embedding`, a function of the rows."
         )
     return Residuals(probabilities), Vectors(embeddings, "embedding")
 
 
-# --- k-means++ seeding (Arthur and Vassilvitskii, 2007): rows that keep apart, with equal weights and the power 1
+def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> Indices:
+    """Rows of gradients that differ, and uniform ones once there are no more; points beyond the rows are in flight.
 
-
-def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows of gradients that differ, and uniform ones once there are no more; points beyond the rows are in flight."""
+    That is k-means++ seeding (Arthur and Vassilvitskii, 2007): rows keep apart, with equal weights and the power 1.
+    """
     _take_apart(points, allowance, rng)
     n_apart = len(allowance.picks)
     take_all(uniform_order(allowance, rng), allowance)
     n_others = len(allowance.picks) - n_apart
     if n_others:
         is_sure = not points.squared_norms.any()
-        why = "all are 0, as of a model that is sure" if is_sure else "no other that may be picked differs"
+        why = "all are 0, as with a model that is sure" if is_sure else "no other candidate differs"
         warn(
             f"BADGE found {n_apart} of the {n_apart + n_others} rows by their gradients: {why}. The other {n_others} "
             "rows were drawn uniformly at random."
@@ -186,21 +183,11 @@ def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> N
 def _take_apart(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> None:
     """Take one of the rows of largest norm, unless some are chosen already, and others by their squared distances."""
     norms, n = points.squared_norms, allowance.n_rows
-    if not norms.any():
-        return
     centres = np.concatenate([np.arange(n, len(points)), allowance.must])
-    if len(centres) == 0:
-        centres = _longest(norms, allowance, rng)
-    if len(centres) and allowance.n_left:
-        Bounds(points, centres, np.zeros(n), 1.0, allowance).draw(allowance.n_left, rng)
-
-
-def _longest(norms: NDArray[np.float64], allowance: Allowance, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One of the allowed rows of the largest norm, which is taken; none if all are 0 there."""
     allowed = np.flatnonzero(allowance.allowed)
-    largest = norms[allowed].max(initial=0.0)
-    if largest == 0:
-        return allowed[:0]
-    row = rng.choice(allowed[norms[allowed] >= largest * (1 - _TIED_NORMS)], 1)
-    allowance.take(int(row[0]))
-    return row
+    if len(centres) == 0 and norms[allowed].any():
+        largest = norms[allowed].max()
+        centres = rng.choice(allowed[norms[allowed] >= largest * (1 - _TIED_NORMS)], 1)
+        allowance.take(int(centres[0]))
+    if len(centres) and norms.any() and allowance.n_left:
+        Bounds(points, centres, np.zeros(n), 1.0, allowance).draw(allowance.n_left, rng)

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _containers as containers
 from ._utils.randomness import check_random_state, seeded_clone, spawn
-from ._utils.types import CausalScore, Posterior, Sampler
+from ._utils.types import CausalScore, Floats, Indices, Posterior, Sampler
 from ._utils.validation import (
     Rule,
     Rules,
@@ -51,7 +51,6 @@ from .scores import SCORES
 
 __all__ = ["CausalBALDQuery", "EffectEstimate", "estimate_effects", "predict_effects", "sqrt_pehe"]
 
-Floats = NDArray[np.float64]
 
 _OUTCOME_SCORES = [name for name, score in SCORES.items() if "outcomes" in getattr(score, "tasks", ())]
 _MOST_ROWS = 20_000  # that a propensity is fitted to: enough, and as many of a large pool as are copied
@@ -62,7 +61,7 @@ class CausalBALDQuery(ScoringQuery):
     """Choose the rows whose outcomes say most about the effect of a treatment, by sampling from CausalBALD scores.
 
     Draws from the posterior of a regressor are streamed over the pool, twice: with the treatment set to 0 and to 1. A
-    score of both outcomes and of the treatment that the row has gives one number a row, from which a batch is sampled
+    score of both outcomes and of the treatment that the row has gives one number per row, from which a batch is sampled
     as in `StochasticBatchQuery`.
 
     Parameters
@@ -117,7 +116,7 @@ class CausalBALDQuery(ScoringQuery):
         "propensity": Rule(
             lambda value: value is None or hasattr(value, "predict_proba"),
             "None or a classifier with predict_proba",
-            "CalibratedClassifierCV gives any classifier one.",
+            "CalibratedClassifierCV adds it to any classifier.",
         ),
     }
 
@@ -158,7 +157,7 @@ def _fitted_propensity(
     propensity: Any, name: str, pool: Pool, position: int, rng: np.random.Generator
 ) -> Callable[[Any], Floats]:
     if propensity is None:
-        raise ValueError(f"`propensity` must be given for score={name!r}: a classifier, LogisticRegression() say.")
+        raise ValueError(f"`propensity` must be given for score={name!r}: a classifier such as LogisticRegression().")
     rows = rng.choice(pool.n_points, min(pool.n_points, _MOST_ROWS), replace=False)
     X = containers.take_rows(pool.X, np.sort(rows))
     classifier = seeded_clone(propensity, rng)
@@ -166,7 +165,7 @@ def _fitted_propensity(
         classifier.fit(containers.drop_column(X, position), _treatments(X, position))
     if list(classifier.classes_) != [0, 1]:
         raise ValueError(
-            f"`propensity` must be fitted to treatments 0 and 1, both of them. Got the classes {classifier.classes_}. "
+            f"`propensity` must be fitted to both treatments, 0 and 1. Got the classes {classifier.classes_}. "
             "Where the pool has one treatment left, give a FrozenEstimator around a classifier fitted to all rows."
         )
     return lambda X: classifier.predict_proba(containers.drop_column(X, position))[:, 1]
@@ -183,14 +182,14 @@ def _checked_column(pool: Pool, treatment: Any) -> int:
         values |= set(np.unique(_treatments(labelled, position)).tolist())
     if len(values) < 2:
         raise ValueError(
-            f"`treatment` is {min(values)} in every row of the pool and of what is known of the training data: a "
+            f"`treatment` is {min(values)} in every row of the pool and of the known training data: a "
             "constant column says nothing about an effect. Is it the right column? If only the labelled rows have the "
             "other treatment, give them as `X_training`."
         )
     return position
 
 
-def _treatments(X: Any, position: int) -> NDArray[np.int64]:
+def _treatments(X: Any, position: int) -> Indices:
     """The column of the treatment, zeros and ones of whatever type of numbers, as integers."""
     treatments = containers.take_column(X, position)
     for value in pd.unique(treatments).tolist():
@@ -240,8 +239,8 @@ class EffectEstimate:
     Attributes
     ----------
     mean, low, high : ndarray of shape (n_points,), float64
-        Mean over draws, and the quantiles that the interval ends in, in the outcome's units: of the expected effect on
-        rows like this, without the noise of outcomes.
+        Mean over draws, and the quantiles at the ends of the interval, in the outcome's units: of the expected effect
+        on rows like this, without the noise of outcomes.
     """
 
     mean: Floats
@@ -250,15 +249,15 @@ class EffectEstimate:
 
 
 def predict_effects(estimator: Any, X: Any, treatment: int | str) -> Floats:
-    """Effects by the predictions of a fitted regressor: with the treatment less without it.
+    """Effects by the predictions of a fitted regressor: with the treatment minus without it.
 
     Parameters
     ----------
     estimator : fitted regressor
-        Its ``predict`` is all that is needed.
+        Only its ``predict`` is needed.
     X : array-like of shape (n_points, n_features)
     treatment : int or str
-        Position of the column of X that the treatment is in, or its name in a DataFrame.
+        Position of the treatment column of X, or its name in a DataFrame.
 
     Returns
     -------
@@ -312,7 +311,7 @@ def estimate_effects(
     treatment : int or str
         As in `predict_effects`.
     level : float, default=0.95
-        Of the interval, which has as many draws below as above it.
+        Level of the interval, which has as many draws below as above it.
     n_draws, posterior, chunk_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
     X_training, y_training, sample_weight, fit_params : optional
@@ -356,7 +355,7 @@ def estimate_effects(
 def sqrt_pehe(true_effects: ArrayLike, effects: ArrayLike) -> float:
     r"""Error of estimated effects, :math:`\sqrt{\frac1N \sum_i (\hat\tau_i - \tau_i)^2}`, in the outcome's units.
 
-    PEHE is the precision in estimation of heterogeneous effects. It takes true effects, which simulations know alone.
+    PEHE is the precision in estimation of heterogeneous effects. It needs true effects, which only simulations know.
 
     Parameters
     ----------

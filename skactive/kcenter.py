@@ -6,18 +6,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from . import _containers as containers
-from ._utils.types import Embedding
+from ._utils.types import Embedding, Floats, Indices
 from ._utils.validation import Rules, as_array, name_or_callable
 from .query import Batch, BatchQuery, Pool, Streams, embeddings_of
 from .samplers._feasibility import Allowance
 
 __all__ = ["KCenterQuery"]
 
-Floats = NDArray[np.float64]
 
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: differences stay in the cache
 
@@ -27,13 +25,13 @@ class KCenterQuery(BatchQuery):
     """Choose rows so that no row of the pool is far from a labelled one, by greedy k-center on embeddings.
 
     Each row is the one that is farthest from all rows chosen or labelled before it, or in flight. The largest distance
-    left is at most twice the smallest possible. The model serves for its embeddings alone, whether or not it is unsure.
+    left is at most twice the smallest possible. Only the embeddings of the model are used, not its uncertainty.
     Time is one pass over the embeddings for each row chosen.
 
     Parameters
     ----------
     embedding : "auto" or callable, default="auto"
-        As in `BADGEQuery`. Regressors have embeddings, too.
+        As in `BADGEQuery`. Regressors have embeddings too.
     chunk_size, predict_batch_size, random_state, verbose
         As in `StochasticBatchQuery`. Random numbers break ties, and choose the first row if no labelled one is known.
 
@@ -63,6 +61,7 @@ class KCenterQuery(BatchQuery):
     """
 
     rules: ClassVar[Rules] = BatchQuery.rules | {"embedding": name_or_callable(["auto"])}
+    keeps_parts: ClassVar[bool] = True
 
     embedding: Embedding = "auto"
     _: KW_ONLY
@@ -70,10 +69,6 @@ class KCenterQuery(BatchQuery):
     predict_batch_size: int | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def reads_once(self, pool: Pool) -> bool:
-        """Whether the number of rows is known: then there is room for what is kept of each."""
-        return not pool.is_open
 
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
         """Embed the candidates and the labelled rows, and choose the farthest first."""
@@ -88,9 +83,7 @@ class KCenterQuery(BatchQuery):
         return Batch(positions, scores, attributes={"radius_": float(max(distances.max(), 0.0))})
 
 
-def _farthest_first(
-    points: Any, distances_N: Floats, allowance: Allowance, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _farthest_first(points: Any, distances_N: Floats, allowance: Allowance, rng: np.random.Generator) -> Indices:
     """Rows that have to be in the batch, then the farthest ones; distances become those from all of these as well."""
     if len(allowance.must):
         _lower(distances_N, points, points[allowance.must])

@@ -25,7 +25,7 @@ from skorch import NeuralNet
 from torch import nn
 
 from ._utils.randomness import check_random_state
-from ._utils.types import BaseEstimator, ClassifierMixin
+from ._utils.types import BaseEstimator, ClassifierMixin, Floats, Indices
 from ._utils.validation import (
     Rule,
     Rules,
@@ -47,7 +47,6 @@ from .posterior._wrappers import Composed, LinearDraws
 
 __all__ = ["LastLayerClassifier"]
 
-Floats = NDArray[np.float64]
 
 _PRIOR_VARIANCE = 10  # of the sum of the features' terms of a logit, and of the bias
 _MAX_JOINT = 2**24  # 128 MiB, some seconds: with more, there are classes enough to be drawn one by one
@@ -66,7 +65,7 @@ def _has_features(net: Any) -> bool:
 
 @dataclass(eq=False, repr=False)
 class LastLayerClassifier(ClassifierMixin, BaseEstimator):
-    r"""Classify with a net of which only the last, linear layer is uncertain.
+    r"""Classify with a net whose last, linear layer alone is uncertain.
 
     :math:`p(y | x, W) = softmax(W h(x))_y`, with features :math:`h(x)` of a frozen net, a constant 1 among them, and
     independent normal priors of mean 0 for the weights W. A draw is one W from a Laplace approximation: a normal
@@ -109,7 +108,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Of many classes or features, classes count as uncorrelated: see the user guide on linear models.
+    With many classes or features, classes are treated as uncorrelated: see the user guide on linear models.
 
     References
     ----------
@@ -219,7 +218,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         if y is not None:  # which scikit-learn refuses in its own words
             y = plain_labels(y, "y")
             if len(one_axis(y, "y")) == 0:
-                raise ValueError("`y` must hold the label of one row or more. Got none: label some rows first.")
+                raise ValueError("`y` must hold at least one label. Got none: label some rows first.")
         if self.net is None:
             X, y = validate_data(self, X, y, dtype="numeric")
         else:
@@ -243,7 +242,7 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
         return net, np.union1d(classes, getattr(net, "classes_", classes))
 
 
-def _most_probable(features_nF: Floats, codes_n: NDArray[np.int64], n_classes: int, precision_F: Floats) -> Floats:
+def _most_probable(features_nF: Floats, codes_n: Indices, n_classes: int, precision_F: Floats) -> Floats:
     """Weights (C, F) of a softmax regression with a normal prior."""
     rows_nF, is_wide = features_nF / np.sqrt(precision_F), features_nF.shape[1] > len(features_nF)
     # Weights are sums of rows: of fewer rows than features, it is enough to search in the space of the rows.

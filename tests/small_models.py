@@ -68,18 +68,6 @@ class Echo(ClassifierMixin, BaseEstimator):
         return lambda X: np.repeat(self.predict_proba(X)[None], n_draws or 3, axis=0)
 
 
-def echo(values):
-    """A fitted Echo and a pool for which the score of row i, `first_column`, is values[i]."""
-    X = np.zeros((len(values), 2))
-    X[:, 0] = np.linspace(0.1, 0.9, len(values))
-
-    def first_column(draws):
-        rows = np.abs(np.asarray(draws)[0, :, 1][:, None] - X[:, 0]).argmin(axis=1)
-        return np.asarray(values, dtype=float)[rows]
-
-    return Echo().fit(X), X, first_column
-
-
 def state_of(module):
     """All that a query must leave as it was: tensors, and what else there is."""
     tensors = {name: value.detach().clone() for name, value in module.state_dict().items()}

@@ -152,13 +152,3 @@ def test_a_query_is_acs_fw_on_the_draws_of_the_model_and_reports_its_weights():
     np.testing.assert_allclose(query.scores_, np.linalg.norm(oracle_vectors(draws), axis=1), rtol=1e-9)
     np.testing.assert_allclose(query.weights_, core.weights, rtol=1e-6)
     assert query.n_informative_ == core.n_informative < 30
-
-
-def test_draws_that_do_not_do_are_refused():
-    spoilt = some_draws()
-    spoilt[1, 2, 0] = np.nan
-    for draws in (spoilt, 2 * some_draws(), some_draws()[0]):
-        with pytest.raises(ValueError, match="`draws`"):
-            acs_fw(draws, 2)
-    with pytest.raises(ValueError, match="`n_draws`"):
-        acs_fw(some_draws(n_draws=1), 2)

@@ -146,7 +146,7 @@ def _order_of(theirs: Any, ours: Any, name: str) -> Indices:
             return order
     raise ValueError(
         f"`{name}` must have the index of its rows, each entry once, or no index. Got {theirs[:5].tolist()}, where the "
-        f"rows have {ours[:5].tolist()}. Give `.to_numpy()` of what is in the order of the rows already."
+        f"rows have {ours[:5].tolist()}. If it is in the order of the rows already, give `.to_numpy()` of it."
     )
 
 
@@ -201,7 +201,7 @@ def column_position(X: Any, column: Any, name: str) -> int:
     n_columns, names = count_columns(X), kind_of(X).names(X) or []
     if n_columns is None or getattr(X, "ndim", 2) != 2:
         raise ValueError(
-            f"`{name}` is a column, and the rows are not a table with columns: they are a {type(X).__name__}. "
+            f"`{name}` is a column, but the rows are not a table with columns: they are a {type(X).__name__}. "
             "Give an array of two axes or a DataFrame."
         )
     if is_integer(column) and -n_columns <= column < n_columns:

@@ -238,7 +238,7 @@ class Stream:
             self.n_rows = n
         if n != self.n_rows and (rows is None or n <= rows.max(initial=-1)):
             raise ValueError(
-                f"`X_pool` reported {self.n_rows} rows and yielded {n}: the length of this {self.source.name} is "
+                f"`X_pool` reported {self.n_rows} rows but yielded {n}: the length of this {self.source.name} is "
                 "wrong, or it has changed meanwhile."
             )
 
@@ -251,8 +251,8 @@ class Stream:
         if first != second:
             raise ValueError(
                 f"`X_pool` must have the same rows whenever it is read. The first rows of this {self.source.name} were "
-                "others at a second time: give the pool without random augmentation, in a fixed order. What can be "
-                "read a single time is a pool as skactive.blocks(iterator)."
+                "different the second time: give the pool without random augmentation, in a fixed order. What can be "
+                "read only once is a pool as skactive.blocks(iterator)."
             )
 
     def _check(self, block: Any, start: int) -> None:

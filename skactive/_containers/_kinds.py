@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._utils.types import Indices
 from .._utils.validation import as_array, is_number
-
-Indices = NDArray[np.int64]
 
 KINDS: list[Any] = []  # in the order in which they are asked; filled when `_containers` is loaded
 
@@ -349,7 +348,7 @@ def check_plain(X: Any, name: str) -> None:
     fields = getattr(getattr(X, "dtype", None), "names", None)
     if fields:
         raise TypeError(
-            f"`{name}` must be an array of values or a table, and is a structured array of the fields {fields}. Give "
+            f"`{name}` must be an array of values or a table, not a structured array with the fields {fields}. Give "
             "`pandas.DataFrame(X)`, if the model was fitted to a table, or "
             "`numpy.lib.recfunctions.structured_to_unstructured(X)`."
         )
@@ -371,8 +370,8 @@ def no_rows_error(X: Any, name: str) -> TypeError:
 
 def different_error(X: Any, more: Any) -> TypeError:
     return TypeError(
-        f"`teach` must be given rows, and labels, of the kind that the learner has: it has {_shown(X)}. "
-        f"Got {_shown(more)}. Give them as `learner.query` returns them, or begin with the kind that the pool is."
+        f"`teach` must be given rows and labels of the kind that the learner has: it has {_shown(X)}. "
+        f"Got {_shown(more)}. Give them as `learner.query` returns them, or start with the same kind as the pool."
     )
 
 

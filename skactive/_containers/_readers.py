@@ -48,8 +48,8 @@ class Blocks:
 def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
     """Make a pool of blocks of rows that come from anywhere: a database, a generator, files of any format.
 
-    Blocks are read in order, one at a time, by a query that samples from scores each of them once (the first twice, if
-    it can be read again, to see that it stays the same). A query that looks at rows again, such as `BatchBALDQuery`,
+    Blocks are read in order, one at a time; a query that samples from scores reads each of them once (the first twice,
+    if it can be read again, to see that it stays the same). A query that looks at rows again, such as `BatchBALDQuery`,
     keeps them, in a temporary folder if they take more than 64 MiB, and says so.
 
     Parameters
@@ -57,8 +57,7 @@ def blocks(source: Iterable[Any] | Callable[[], Iterable[Any]]) -> Blocks:
     source : iterable of array-like, or callable
         Blocks of rows, each in a container that `StochasticBatchQuery.select` takes: arrays, DataFrames, tables of
         Arrow, sparse arrays, lists of texts. All have the same columns and types, and any number of rows. An iterator
-        can be read once; so give a function without parameters that returns a new one, where more than one query is to
-        be asked.
+        can be read only once: for more than one query, pass a function without parameters that returns a new one.
 
     Returns
     -------
@@ -98,13 +97,13 @@ class GivenBlocks(Source):
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
         if self.is_once and self.X.is_read:
             raise ValueError(
-                "the blocks come from an iterator that was read before, and can be read once: give `skactive.blocks` a "
+                "the blocks come from an iterator that was read before, which works once: give `skactive.blocks` a "
                 "function that returns a new one"
             )
         self.X.is_read, source, start = True, self.X.source, 0
         for i, given in enumerate(source() if callable(source) else source):
             if isinstance(kind_of(given), Others | ReadInBlocks | Streams):
-                raise TypeError(f"blocks must be rows in memory, and block {i} is a {type(given).__name__}")
+                raise TypeError(f"blocks must be rows in memory, but block {i} is a {type(given).__name__}")
             block = kind_of(given).prepare(given, "blocks")
             yield start, kind_of(block).slice(block, 0, count(block))  # tables of Arrow become those of pandas
             start += count(block)
@@ -252,7 +251,7 @@ class _Work:
 def _counted(block: Any, length: int | None) -> int:
     """Number of rows of a block, checked against what dask says; None if it does not know."""
     if length is not None and count(block) != length:
-        raise ValueError(f"`X_pool` reported {length} rows in a block and yielded {count(block)}.")
+        raise ValueError(f"`X_pool` reported {length} rows in a block but yielded {count(block)}.")
     return count(block)
 
 

@@ -248,9 +248,9 @@ class Pass(RandomCalls):
     def _check_is_draw(self, function: str) -> None:
         if self._draw is None:
             raise NetError(
-                f"`estimator` calls torch's {function} outside of training, too, so that its outputs change from call "
+                f"`estimator` calls torch's {function} outside of training too, so that its outputs change from call "
                 "to call. Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do, "
-                "concrete dropout, too. A net with random weights needs a method `sample_posterior(n_draws, rng)`."
+                "concrete dropout too. A net with random weights needs a method `sample_posterior(n_draws, rng)`."
             )
         self.on_raw_call()
 
@@ -286,7 +286,7 @@ class Pass(RandomCalls):
 
     def _other_calls_error(self) -> OtherCallsError:
         return OtherCallsError(
-            f"`estimator` must make the same random calls for one row and for many, and those for {self._n_rows} rows "
+            f"`estimator` must make the same random calls for one row and for many, but those for {self._n_rows} rows "
             f"differ. {ROW_BY_ROW}, {_OTHER_MASKS}."
         )
 
@@ -347,7 +347,7 @@ def axis_of_rows(one: tuple[int, ...], many: tuple[int, ...], n_rows: int) -> in
     axes = [axis for axis, lengths in enumerate(zip(one, many, strict=False)) if lengths[0] != lengths[1]]
     if len(one) != len(many) or len(axes) != 1 or many[axes[0]] != n_rows * one[axes[0]]:
         raise OtherCallsError(
-            "`estimator` must give its dropout rows of one shape, so that one mask fits all of them. A single row had "
+            "`estimator` must pass rows of one shape to its dropout, so that one mask fits all. A single row had "
             f"the shape {one}, and {n_rows} rows had the shape {many}. Pad rows to one length. {ROW_BY_ROW}, "
             f"{_OTHER_MASKS}."
         )
@@ -369,7 +369,7 @@ def _with_fixed_statistics(
         options["training" if func is F.batch_norm else "use_input_stats"] = False
     elif func is F.batch_norm and input.numel() == input.shape[1]:
         raise NetError(
-            "`estimator` must compute each row by itself, and its batch norm has no running statistics to normalise a "
+            "`estimator` must compute each row by itself, but its batch norm has no running statistics to normalise a "
             "single row. Train it with `track_running_stats=True`, or with layer or group norm."
         )
     return func(input, running_mean, running_var, *args, **options)
@@ -385,6 +385,6 @@ def _check_vmap() -> None:
     for level in map(vmaps.CVmapInterpreterPtr, levels):
         if level.batchSize() != 1 and level.randomness() != vmaps.RandomnessType.Same:
             raise NetError(
-                "`estimator` may map random functions by torch.vmap over rows only, and it maps them over "
+                "`estimator` may map random functions by torch.vmap only over rows, but it maps them over "
                 f'{level.batchSize()} parts of a row or of the net. Set randomness="same", or loop over them.'
             )

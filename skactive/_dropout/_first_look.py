@@ -48,7 +48,7 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[i
     net.check_count(plain, 1)
     if plain.device.type != "meta" and bool(plain.isnan().any()):
         raise NetError(
-            f"`estimator` must return numbers, and this {net.name} returns NaN for the first row: its training "
+            f"`estimator` must return numbers, but this {net.name} returns NaN for the first row: its training "
             "diverged, or values of the row are missing or very large."
         )
     _train_all_but_norms(net.module)
@@ -61,14 +61,14 @@ def learn_random_calls(net: FrozenNet, one: Any, sites: Sites, originals: dict[i
         failure, is_same = f" ({error.__cause__!r})", False  # from the module, which may need labels in training
     if not is_same:
         raise NetError(
-            "`estimator` must differ between training and evaluation by its dropout alone, and the outputs of this "
-            f"{net.name} differ with dropout switched off, too{failure}. Let only dropout and normalisation depend on "
+            "`estimator` must differ between training and evaluation only by its dropout, but the outputs of this "
+            f"{net.name} also differ with dropout switched off{failure}. Let only dropout and normalisation depend on "
             "`self.training`, keep no state between calls, and draw random numbers by torch.rand or bernoulli_; or "
             "give the class a method `sample_posterior(n_draws, rng)`."
         )
     if not sites.at:
         raise NoDropoutError(
-            f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, and this {net.name} has "
+            f"`estimator` must have a dropout layer with a rate above 0 to be drawn from, but this {net.name} has "
             "none: all draws would be the same function and BALD 0 everywhere. Add torch.nn.Dropout layers or set "
             'their rates above 0, or give the query posterior="bootstrap".'
         )
@@ -187,7 +187,7 @@ def no_other_randomness(name: str, own: Iterable[Any]) -> Iterator[None]:
             moved.append(label)
     if moved:
         raise NetError(
-            "`estimator` must draw its random numbers by torch's functions in Python, which can be held fixed, and "
+            "`estimator` must draw its random numbers by torch's functions in Python, which can be held fixed, but "
             f"this {name} draws some by {' and '.join(dict.fromkeys(moved))} (also by TorchScript or torch.ops). Draw "
             "them by torch.rand or bernoulli_, or give the class a method `sample_posterior(n_draws, rng)`."
         ) from failure
@@ -221,7 +221,7 @@ class _NoOriginals(TorchFunctionMode):
             frame = frame.f_back
         if function:
             raise NetError(
-                f"`estimator` must be a module that can be copied, and a function that it runs ({function}) holds on "
+                f"`estimator` must be a module that can be copied, but a function that it runs ({function}) holds on "
                 "to the module itself or a part of it, so that a copy would run the original. Make it a method of the "
                 "module's class, or a hook that uses its first argument alone."
             )

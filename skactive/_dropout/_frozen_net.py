@@ -64,7 +64,7 @@ class FrozenNet:
             if entered is not None:
                 return outputs, entered
         raise NetError(
-            "`estimator` must make the outputs of all rows by one layer, for its input to be their embedding, and this "
+            "`estimator` must make the outputs of all rows by one layer, for its input to be their embedding, but this "
             f"{self.name} takes another for some rows. Give a function of the rows as `embedding`, or the net a method "
             "`embed(X)`."
         )
@@ -115,7 +115,7 @@ class FrozenNet:
             return
         if not is_close(answer(rows.take(block), n_rows), beside_others):
             raise NetError(
-                f"`estimator` must return the same at every call under the same dropout masks, and this {self.name} "
+                f"`estimator` must return the same at every call under the same dropout masks, but this {self.name} "
                 "does not: it draws random numbers outside of torch, or keeps state between calls."
             )
         raise rows_mixed_error(self.name)
@@ -149,7 +149,7 @@ class RowsMixedError(NetError):
 
 def rows_mixed_error(name: str) -> RowsMixedError:
     return RowsMixedError(
-        f"`estimator` must compute each row by itself, and the outputs of this {name} for a row depend on the rest of "
+        f"`estimator` must compute each row by itself, but the outputs of this {name} for a row depend on the rest of "
         "its block, as by attention across rows, or a data set that scales rows by each other. "
         f"{ROW_BY_ROW}, if the net is meant to see single rows."
     )
@@ -195,12 +195,12 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
     module = without_covers(module)
     if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
         raise NetError(
-            f"`estimator` must have all its parameters, and this {type(module).__name__} has lazy layers that have "
+            f"`estimator` must have all its parameters, but this {type(module).__name__} has lazy layers that have "
             "seen no rows. Give it a batch of them once (`module(batch)`), and train it."
         )
     if any(isinstance(part, torch.fx.GraphModule) and "train" in vars(part) for part in module.modules()):
         raise NetError(
-            "`estimator` must be a module in Python, and torch.export has fixed the mode and the dropout of this "
+            "`estimator` must be a module in Python, but torch.export has fixed the mode and the dropout of this "
             f"{type(module).__name__}. Give the module that it was exported from."
         )
     twin: Any = copy_of(module, copies).eval()

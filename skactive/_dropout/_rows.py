@@ -64,7 +64,7 @@ class InBlocks:
     def joined(self, function: Callable[[Rows, range], Tensor], rows: Rows, axis: int = 0) -> Tensor:
         """Apply ``function`` to one block of rows after the other and join the results along ``axis``."""
         if not len(rows):
-            raise ValueError("`X` must have one row or more for a net. Got none.")
+            raise ValueError("`X` must have at least one row for a net. Got none.")
         with torch.no_grad():
             return _join(self._parts(function, rows), len(rows), axis)
 

@@ -138,7 +138,7 @@ class SqliteFile:
                 raise self.damaged(str(error)) from error
             held = f" for {self.kind.patience:.0f} seconds, by another process" if code in _LOCKED else ""
             raise self.kind.file_error(
-                f"{self} could not be {done}: {error}{held}. Nothing was changed; call again when the cause is gone."
+                f"{self} could not be {done}: {error}{held}. Nothing was changed; try again once the cause is gone."
             ) from error
 
 

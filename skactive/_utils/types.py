@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Auto = Literal["auto"]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
-# --- scores and samplers --------------------------------------------------------------------------
 PredictionScore = Literal[
     "bald", "entropy", "epig", "gaussian_bald", "margin", "std_dev", "variance", "variation_ratio"
 ]
@@ -18,10 +19,10 @@ OutcomeScore = Literal["mu", "mu_pi", "mu_rho", "rho", "tau"]
 SamplerName = Literal["power", "softmax", "softrank", "topk", "uniform"]
 
 OwnScore = Callable[..., Any]
-"""``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number a row."""
+"""``score(draws)``, with side information as keywords, or ``score(learner, X)``: one number per row."""
 
 Reduce = Literal["max", "mean", "sum"] | Callable[[NDArray[np.float64]], ArrayLike]
-"""How a row's score is made of those of its outputs (n_points, n_outputs)."""
+"""How a row's score is computed from those of its outputs (n_points, n_outputs)."""
 
 
 class OwnSampler(Protocol):
@@ -35,8 +36,6 @@ class OwnSampler(Protocol):
 Score = PredictionScore | OwnScore
 CausalScore = OutcomeScore | OwnScore
 Sampler = SamplerName | OwnSampler
-
-# --- models and their draws -----------------------------------------------------------------------
 
 
 class Estimator(Protocol):
@@ -61,7 +60,6 @@ Activation = Literal["elu", "gelu", "leaky_relu", "relu", "selu", "sigmoid", "si
 Optimizer = Literal["adam", "adamw", "sgd"]
 Output = Literal["logits", "probabilities", "log_probabilities"]
 
-# --- risk, stopping, experiments ------------------------------------------------------------------
 LossName = Literal["absolute_error", "brier", "log_loss", "squared_error", "zero_one"]
 Loss = LossName | Callable[..., Any]
 Side = Literal["both", "lower", "upper"]
@@ -71,7 +69,6 @@ Scorer = str | Callable[..., Any]
 """A name of scikit-learn's, or ``scorer(estimator, X, y)``."""
 Scoring = Scorer | Sequence[Scorer] | Mapping[str, Scorer]
 
-# --- campaigns ------------------------------------------------------------------------------------
 ModelName = Literal["auto", "forest", "logistic", "boosting", "net"]
 Task = Literal["auto", "classification", "regression"]
 DisputeRule = Literal["latest", "majority", "open"]
@@ -89,7 +86,6 @@ class Query(Protocol):
     def get_params(self) -> Callable[..., Any]: ...
 
 
-# --- data sets ------------------------------------------------------------------------------------
 TableName = Literal["hpc", "penguins"]
 
 # --- scikit-learn's base classes, which have no types: of an unknown base a checker takes every attribute -----------

@@ -1,4 +1,4 @@
-"""BatchBALD: a batch whose labels together say most about the model, each row for what it adds to those before it."""
+"""BatchBALD: a batch whose labels jointly say most about the model, each row chosen for what it adds to the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     All outcomes are enumerated while they are ``max_outcomes`` or fewer; those that leave only one draw possible count
     no more. From then on they are sampled at each step, in proportion to the information that they leave: gains of
     given rows stay unbiased and never add up to more than log n_draws. Those reported are of the rows that looked best,
-    so a little too large: by some thousandths of a nat with 60 outcomes, less with more.
+    so slightly too large: by a few thousandths of a nat with 60 outcomes, less with more.
 
     The rows end that can be told to add something once the best gain is below its standard error, or the batch tells
     all but a millionth of log n_draws. The rest is filled up by power sampling of the BALD scores, with a warning.
@@ -53,14 +53,14 @@ def batchbald(draws: ArrayLike, k: int, rng: np.random.Generator, *, max_outcome
     Parameters
     ----------
     draws : array-like or torch.Tensor of shape (n_draws, n_points, n_classes)
-        Probabilities, of any float dtype, from two draws or more; rows sum to 1. Draws must be functions: the same
+        Probabilities, of any float dtype, from at least two draws; rows sum to 1. Draws must be functions: the same
         parameters for all points.
     k : int
         Number of rows.
     rng : numpy.random.Generator
         Breaks ties, samples outcomes, and fills up.
     max_outcomes : int, default=10_000
-        Outcomes of the batch's labels that are looked at, n_classes or more.
+        Outcomes of the batch's labels that are considered, at least n_classes.
 
     Returns
     -------
@@ -108,15 +108,15 @@ def _is_exhausted(result: BatchBALDResult) -> bool:
 def _warn(result: BatchBALDResult, k: int, why: str) -> None:
     warn(
         f"BatchBALD chose {result.n_informative} of the {k} rows by their gain; together they carry "
-        f"{result.information:.4g} of at most log(n_draws) = {result.ceiling:.4g} nats. Any further gain of a row "
-        f"that may be picked is within rounding of 0, so the other {k - result.n_informative} rows were drawn by power "
+        f"{result.information:.4g} of at most log(n_draws) = {result.ceiling:.4g} nats. Any further gain of a "
+        f"candidate is within rounding of 0, so the other {k - result.n_informative} rows were drawn by power "
         f"sampling from the BALD scores. {why}"
     )
 
 
 @dataclass(eq=False, repr=False)
 class BatchBALDQuery(BatchQuery):
-    """Choose the batch whose labels together tell most about the model, by BatchBALD.
+    """Choose the batch whose labels jointly say most about the model, by BatchBALD.
 
     Draws are streamed over the pool for BALD scores, which bound what a row can add to a batch; `batchbald.batchbald`
     chooses. Draws are kept for as many rows as fit 256 MiB, and drawn again for others when they could be the next.
@@ -174,8 +174,7 @@ class BatchBALDQuery(BatchQuery):
         result = choose_greedily(kept, allowance, self.max_outcomes, rngs.batch, pending, verbose=bool(self.verbose))
         if result.n_informative < len(allowance.picks):
             all_agree, exhausted = not kept.scores.any(), bool(pending) or _is_exhausted(result)
-            why = why_filled_up(all_agree=all_agree, exhausted=exhausted)
-            why = why if pool.limits is None or all_agree else ""  # else it is the limits
+            why = why_filled_up(all_agree=all_agree, exhausted=exhausted, limited=pool.limits is not None)
             _warn(result, len(allowance.picks), why)
         names = ("gains", "information", "ceiling", "n_informative")
         attributes = {f"{name}_": getattr(result, name) for name in names} | {"gain_errors_": result.standard_errors}

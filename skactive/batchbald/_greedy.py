@@ -13,19 +13,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from .._utils.devices import best_float
+from .._utils.types import Floats, Indices
 from .._utils.validation import as_array, check_same_functions, failure_explained, progress
 from ..query import Pool, PoolDraws
 from ..samplers._feasibility import Allowance, Order, take_all
 from ..samplers._plackett_luce import Law
 from ..scores import bald
 from ._outcomes import Outcomes, as_tensor
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 _N_MERGED = 512  # outcomes that bound a gain
 _ROWS_AT_ONCE = 1024

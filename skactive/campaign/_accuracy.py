@@ -48,47 +48,47 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How good a campaign's model is, with 95 % intervals: its accuracy, or of numbers the root mean squared error.
+    """How good a campaign's model is, with 95 % intervals: its accuracy, or for numbers the root mean squared error.
 
     Attributes
     ----------
     value, low, high : float
-        On the rows without a label: of the guesses that `Campaign.to_frame` and ``skactive export --guesses`` give. Of
-        numbers, ``high`` is infinite: a few large errors may not have been met. If each row has a label, out of fold on
-        all of them.
+        On the rows without a label: of the guesses that `Campaign.to_frame` and ``skactive export --guesses`` give. For
+        numbers, ``high`` is infinite: a few large errors may not have been seen. If each row has a label, out of fold
+        on all of them.
     measure : {"accuracy", "root mean squared error"}
     n_labels : int
         Labels that the estimate uses.
     n_rows : int
         Rows that ``value`` is a mean over.
     overall : tuple of three float
-        Value and ends of what the model has on these rows and the labelled ones, where it is known.
+        Value and ends of the interval on these rows and the labelled ones together.
     n_overall : int
         Rows that ``overall`` is a mean over.
     weighted : bool
-        True: by weighted picks. False: as if the rows with a label were like the others, which came with one or were
-        asked for with unknown probabilities.
+        True: from weighted picks. False: as if rows that came with a label, or were asked for with unknown
+        probabilities, were like the others.
     classes : DataFrame
         A row for each class, the rarest first, each number with the ends of its interval (``_low``, ``_high``):
         ``labelled``, how many rows have this label; ``left``, how many without a label are of this class; ``share``,
         their part of the rows without a label; ``found``, the part of the class that is labelled; ``recall`` and
-        ``precision`` of the guesses, NaN with fewer than ten labels or guesses of the class. None of numbers.
+        ``precision`` of the guesses, NaN with fewer than ten labels or guesses of the class. None for numbers.
     differ : float
-        The part of the guesses for rows without a label in which the models of the folds, which judge, differ from the
-        model itself: upper ends allow for three quarters of it, lower ends for the rest. 0 of numbers.
+        The share of the guesses for rows without a label in which the models of the folds differ from the model itself:
+        upper ends allow for three quarters of it, lower ends for the rest. 0 for numbers.
     n_skipped, n_open : int
         Among the picks, rows that were skipped, which are left out, and rows without an answer: they count as wrong for
         the lower end, and as right for the upper one.
     n_uncounted : int
         Labels without known probabilities, which are not used: typical rows, batches with limits, the top of a ranking.
     n_apart : int
-        Labels of draws in other batches, which are not used, as rows came, were withdrawn or labelled unasked between.
+        Labels from other batches, not used as rows were added, withdrawn or labelled unasked in between.
     first_batch : int
-        Of the labels that are used.
+        First batch whose labels are used.
     is_of_table : bool
-        Whether the value is that of all rows of the table without a label; else some came later, or are gone.
+        Whether the value is that of all rows of the table without a label; otherwise some came later, or are gone.
     groups : str or None
-        The column whose groups have no row in both a fold and its training part.
+        The column whose groups are kept whole when data are split into folds.
     n_groups : int
         Groups with labels that are used. With fewer than ten there is no interval: its ends are what is possible.
 
@@ -154,7 +154,7 @@ class Accuracy:
         """The classes, for a page."""
         if self.classes is None:
             return []
-        head = ["", "labelled", "left without a label", "part that is labelled", "recall", "precision"]
+        head = ["", "labelled", "left without a label", "share labelled", "recall", "precision"]
         rows = [[str(label), *_cells(row)] for label, row in self.classes.iterrows()]
         return [html.Table(rows, head=head, title="Classes, the rarest first, with 95 % intervals")]
 
@@ -168,13 +168,13 @@ class Accuracy:
     def _of_which_rows(self) -> str:
         if self.n_overall == self.n_rows:
             return f"out of fold on all {self.n_rows:,} rows, which have a label"
-        when = "" if self.is_of_table else f" of those there before batch {self.first_batch}"
-        return f"of guesses for the {self.n_rows:,} rows without a label{when}"
+        when = "" if self.is_of_table else f" that were there before batch {self.first_batch}"
+        return f"of the guesses for the {self.n_rows:,} rows without a label{when}"
 
     def _on_guess(self) -> str:
         if self.classes is None:
             return ""
-        return f"Always naming {str(self.commonest)!r} is right in {_part(self.classes.loc[self.commonest], 'share')}"
+        return f"Always guessing {str(self.commonest)!r} is right in {_part(self.classes.loc[self.commonest], 'share')}"
 
     def _remarks(self) -> list[str]:
         label = "1 label" if self.n_labels == 1 else f"{self.n_labels} labels"
@@ -183,29 +183,29 @@ class Accuracy:
         like = "" if self.weighted else ", as if the rows with a label were like the others"
         remarks = [f"From {label} by out-of-fold predictions{like}"]
         if self.groups is not None:
-            remarks.append(f"Each row is judged by a model without labels of its {self.groups!r}, as of a new one")
+            remarks.append(f"Each row is judged by a model without labels of its {self.groups!r}, as if that were new")
             if self.n_groups < FEWEST_GROUPS:
-                remarks.append(f"Labels of {FEWEST_GROUPS} groups are the fewest for an interval")
+                remarks.append(f"An interval needs labels of at least {FEWEST_GROUPS} groups")
         elif not self.is_told:
-            remarks.append("Too few labels for a value")
+            remarks.append("Too few labels for a point estimate")
         if self.differ >= UNSTABLE:
             remarks.append(
-                f"{percent(self.differ)} of the guesses change if a fifth of the labels is left out, as in the models "
-                "that judge: this one may be better, or judged by chance, for which the ends allow"
+                f"{percent(self.differ)} of the guesses change if a fifth of the labels is left out, as for the models "
+                "that judge: the model may be better or worse than they are, and the interval allows for it"
             )
         if self.measure != "accuracy":
-            remarks.append("There is no upper end, as a few large errors may not have been met")
+            remarks.append("There is no upper end: a few large errors may not have been seen yet")
         return remarks
 
     def _not_counted(self) -> str:
         parts = (
             (self.n_skipped, "skipped and left out"),
-            (self.n_open, "waiting among these, which count as wrong for the lower end and as right for the upper one"),
-            (self.n_apart, "drawn in other batches, as rows came, were withdrawn or labelled unasked in between"),
+            (self.n_open, "waiting among these, counted as wrong for the lower end and as right for the upper one"),
+            (self.n_apart, "not counted: from batches before or after rows were added, withdrawn or labelled unasked"),
             (self.n_uncounted, "not counted: chosen as typical, under limits or as the top of a ranking"),
         )
         listed = "; ".join(f"{n} {what}" for n, what in parts if n)
-        return f"Rows beside these: {listed}" if listed else ""
+        return f"Other rows: {listed}" if listed else ""
 
 
 def percent(share: float) -> str:
@@ -316,6 +316,13 @@ class _Sample:
         of_open = self.weight[self.picks.rows] * self.is_open
         return self.whole.value - (self._sum(of_open).value if self.is_open.any() else 0.0)
 
+    @cached_property
+    def _weight_of_others(self) -> Floats:
+        """The weights of the rows of the pool that were never picked."""
+        is_picked = np.zeros(len(self.weight), dtype=bool)
+        is_picked[self.picks.rows] = True
+        return self.weight[self.picks.pool[~is_picked[self.picks.pool]]]
+
     def _of_picks(self, part: Floats) -> Floats:
         return np.where(self.at < 0, 0.0, (self.weight[self.rows] * part)[self.at])
 
@@ -340,7 +347,7 @@ class _Sample:
         picks, log_proba, n_pool = self.picks, self.picks.log_proba, self.picks.n_pool
         # without a bound: the sum of all, and not what it is less than the largest, is compared with other sums
         risk = estimate_risk(of_picks, log_proba, n_pool, largest_loss=math.inf)
-        least, left = risk.limits[0], self.weight[np.setdiff1d(picks.pool, picks.rows)]
+        least, left = risk.limits[0], self._weight_of_others
         if not len(left):  # nothing is estimated
             return [risk]
         largest = self.largest * largest_bound(left, picks.sure.sum(), n_pool)

@@ -178,7 +178,7 @@ class CampaignBase:
     def _table(self) -> pd.DataFrame:
         """The table without ids and labels, in the order of the campaign."""
         if self._X is None:
-            raise CampaignError("`frame` is needed for this, and the campaign was opened without: give it to `open`.")
+            raise CampaignError("`frame` is needed for this. The campaign was opened without it: pass it to `open`.")
         return self._X
 
     def _features(self) -> pd.DataFrame:
@@ -214,9 +214,7 @@ class CampaignBase:
                 "No row is left to ask for: all have a label, wait for one or were skipped. `withdraw` puts rows back."
             )
         if n > n_free:
-            warn(
-                f"{n_free} rows are left, fewer than the {n} asked for: they are the batch. `withdraw` puts rows back."
-            )
+            warn(f"{n_free} rows are left, fewer than the {n} asked for: all are taken. `withdraw` puts rows back.")
         k = min(n, n_free)
         if model is None:
             rng = check_random_state([self.random_state, 3, number - 1])
@@ -230,10 +228,10 @@ class CampaignBase:
         if told.new:
             warn(
                 f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. If "
-                "that is a slip, tell the right one, or rename it by `set`, which can close the set as well."
+                "that is a typing error, tell the right one, or rename it by `set`, which can also close the set."
             )
         for one, other in alike_in(self._store.ledger().counts):
-            warn(f"{one!r} and {other!r} look alike, and are two labels. If that is a slip, tell one for the other.")
+            warn(f"{one!r} and {other!r} look alike but are two labels. If one is a typing error, tell the right one.")
         return told
 
     def _tell(self, answers: Sequence[Answer], unasked: bool) -> Told:
@@ -448,8 +446,8 @@ def _warn_of_state(query: Any) -> None:
     kept = [name for name in vars(query) if name not in known and not name.endswith("_")]
     if kept and type(query).__module__.partition(".")[0] != "skactive":
         warn(
-            f"`query` has kept {', '.join(kept)} beside its parameters. A campaign gives each batch a clone of the "
-            "query: this is not there for the next batch."
+            f"`query` has stored {', '.join(kept)} besides its parameters. A campaign clones the query for each "
+            "batch, so that the next batch will not see it."
         )
 
 
@@ -463,8 +461,8 @@ def first_choice(
     if limits is not None:
         if how != "uniform":
             raise CampaignError(
-                f'`limits` need first="uniform" while there is no model to choose by. Got {how!r}: leave them out of '
-                "the first batch, or start a campaign with the other."
+                f'`limits` need first="uniform" until there is a model to choose by. Got {how!r}: leave them out of '
+                "the first batch, or start a campaign with `first`='uniform'."
             )
         pool = Pool.of(X, free, pending=np.array(state.out, dtype=np.int64), limits=limits)
         positions, law = draw_batch("uniform", np.zeros(len(pool)), k, rng, allowance=pool.allowance(k))
@@ -482,9 +480,9 @@ def with_columns(limits: Limits, X: pd.DataFrame, free: NDArray[np.bool_]) -> Li
     """Limits with columns of the table in place of their names; rows that are not free are named by their ids."""
     must = rows_in_order(() if limits.must is None else limits.must, X, "must")
     if lost := X.index[must[~free[must]]].tolist():
-        raise CampaignError(f"`must` must name rows without a label that are not out or skipped. Got {shown(lost)}.")
+        raise CampaignError(f"`must` must name rows without a label, not waiting or skipped. Got {shown(lost)}.")
     names = {name: getattr(limits, name) for name in ("groups", "costs") if isinstance(getattr(limits, name), str)}
     for name, column in names.items():
         if column not in X.columns:
-            raise CampaignError(f"`limits.{name}` must be a column of the table, or a value a row. Got {column!r}.")
+            raise CampaignError(f"`limits.{name}` must be a column of the table, or one value per row. Got {column!r}.")
     return replace(limits, **{name: X[column].to_numpy() for name, column in names.items()})

@@ -43,7 +43,7 @@ class Campaign(CampaignBase):
     target, id : str
         The columns of the labels and of the ids; ``id`` is None for ids in an index without a name.
     kind : {"classes", "numbers"}
-        What labels are: as the first ones say, if `start` saw none and ``task`` is "auto".
+        The kind of labels: decided by the first ones if `start` saw none and ``task`` is "auto".
     random_state : int
         The seed. The same seed asks for the same ids, in one process or in many, on one machine, for the same table in
         the order that it had at the start.
@@ -51,14 +51,14 @@ class Campaign(CampaignBase):
     See Also
     --------
     StochasticBatchQuery : The query that it asks by default.
-    Limits : What batches keep to.
+    Limits : Constraints on a batch.
     cli.main : The same from the shell.
 
     Notes
     -----
     A model is fitted anew to all labels whenever one is needed, and each batch is chosen by a clone of the query, both
     with seeds made of the campaign's: so batches do not depend on the process. A query that changes itself from batch
-    to batch loses that, with a warning. What a campaign cannot take is a `CampaignError`, and nothing is written then.
+    to batch loses that, with a warning. Invalid input raises a `CampaignError`, and nothing is written.
 
     Examples
     --------
@@ -80,13 +80,13 @@ class Campaign(CampaignBase):
     >>> campaign.ask(5)[["age", "plan", "guess"]].shape
     (5, 3)
     >>> print(campaign.status(accuracy=False, report=False))
-    300 rows: 20 labelled, 5 out, 275 left; 2 batches so far.
+    300 rows: 20 labelled, 5 waiting, 275 left; 2 batches so far.
     Labels: ...
     5 rows are waiting for labels, since ... (batch 2).
     """
 
     def __init__(self) -> None:
-        raise TypeError("Begin a campaign by `Campaign.start(path, frame, target=...)`, or go on by `Campaign.open`.")
+        raise TypeError("Start a campaign by `Campaign.start(path, frame, target=...)`, or use `Campaign.open`.")
 
     # --- beginning and going on -------------------------------------------------------------------
 
@@ -109,43 +109,43 @@ class Campaign(CampaignBase):
         random_state: int | None = None,
         verbose: int = 0,
     ) -> Campaign:
-        """Begin a campaign.
+        """Start a campaign.
 
         Parameters
         ----------
         path : str or path
-            Of the file to make, in a folder that exists.
+            Of the new file; its folder must exist.
         frame : DataFrame, path, list of paths, or pyarrow.dataset.Dataset
-            One row for each thing that may be labelled, of pandas, or of a library with ``to_pandas``; or Parquet
-            files, sorted by name: paths of files or folders, or patterns with ``*``.
+            One row for each item to label: a DataFrame of pandas, or of a library with ``to_pandas``; or Parquet files,
+            sorted by name: paths of files or folders, or patterns with ``*``.
         target : str
-            The column of labels: texts, booleans or numbers, with gaps, or nothing but gaps.
+            The column of labels: texts, booleans or numbers, with gaps. All may be gaps.
         id : str, optional
             The column, or the name of the index, with an id for each row: texts or whole numbers. By default the index.
         model : {"auto", "forest", "logistic", "boosting", "net"} or estimator, default="auto"
             By name: with preprocessing for texts, categories, dates and gaps (skrub's, where it is installed). "auto"
             is the mean of the probabilities of "forest" and "logistic"; of numbers, "forest". An estimator gets the
-            columns as they are, without id and target. It is handed in again at `open`.
+            columns as they are, without id and target. Pass it again to `open`.
         query : query, optional
-            By default ``StochasticBatchQuery(epsilon=0.1, diversity=0)``: one in ten rows is picked uniformly, by which
+            By default ``StochasticBatchQuery(epsilon=0.1, diversity=0)``: one in ten rows is picked uniformly, so that
             accuracy can be estimated. Its ``random_state`` is replaced by seeds of the campaign.
         task : {"auto", "classification", "regression"}, default="auto"
-            "auto": regression if labels are numbers, and some are no whole ones, there are more than twenty different
-            ones, or most of twenty or more differ. Without labels in the table, the first that are told decide.
+            "auto": regression if labels are numbers, and some are not whole, more than twenty are different, or most of
+            at least twenty differ. Without labels in the table, the first ones told decide.
         labels : sequence, optional
             All allowed labels; others are refused. By default any.
         rule : {"latest", "majority", "open"}, default="latest"
             Which label counts if annotators disagree: the last, that of the majority (none in a tie), or none.
         first : {"uniform", "typical"}, default="uniform"
-            How rows are chosen without labels of two classes. With "uniform" their probabilities are known, and the
+            How rows are chosen until there are two classes. With "uniform" their probabilities are known, and the
             first labels count for the accuracy; "typical" rows teach more where there are more than two classes.
         groups : str, optional
-            A column whose values belong together, such as patients or sites: the accuracy is judged by models that have
-            seen no label of the row's group, and its interval allows for errors that come together. No feature.
+            A column of groups, such as patients or sites: each row is judged by models that have seen no label of its
+            group, and the interval allows for correlated errors. It is not a feature.
         weight : str, optional
-            A column of numbers above 0, such as weights of a survey: the accuracy is the mean with these. No feature.
+            A column of numbers above 0, such as survey weights: the accuracy is the weighted mean. It is not a feature.
         random_state : int, optional
-            By default one is drawn, and kept.
+            By default one is drawn and stored.
         verbose : int, default=0
             1 shows progress bars.
         """
@@ -199,20 +199,20 @@ class Campaign(CampaignBase):
         changes: Changes = "refuse",
         verbose: int = 0,
     ) -> Campaign:
-        """Go on with a campaign.
+        """Continue a campaign.
 
         Parameters
         ----------
         path : str or path
         frame : DataFrame, path, list of paths, or pyarrow.dataset.Dataset, optional
-            The table, in any order of rows and columns. New rows are added, and labels are taken that known rows have
-            got since; where one contradicts the campaign, its own stays, with a warning. Without a table one can
+            The table, in any order of rows and columns. New rows are added, and so are new labels of known rows; if one
+            contradicts the campaign, the campaign keeps its own, with a warning. Without a table you can
             `tell`, `skip`, `withdraw` and count, but not `ask`.
         model, query : optional
-            Those of the start, if they were an estimator, or a query with parts of your own.
+            The same as at the start, if it was an estimator, or a query with parts of your own.
         changes : {"refuse", "take"}, default="refuse"
-            If rows are gone from the table, or hold other values than at the start: refuse the table, or go on with
-            it without the rows that are gone.
+            If rows are missing from the table or have changed since the start: refuse the table, or go on with it,
+            without the missing rows.
         verbose : int, default=0
         """
         cls._check(changes=changes)
@@ -230,12 +230,12 @@ class Campaign(CampaignBase):
         return self
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the file, whole, as it is at one moment, also while other processes write to it.
+        """Copy the file in a consistent state, even while other processes write to it.
 
         Parameters
         ----------
         path : str or path
-            Of the copy, a campaign as good as the first; nothing is overwritten.
+            Of the copy, which is a campaign of its own; nothing is overwritten.
         """
         self._store.backup(path)
 
@@ -247,7 +247,7 @@ class Campaign(CampaignBase):
         Parameters
         ----------
         n : int, default=20
-            With fewer rows left, all of these, with a warning.
+            If fewer rows are left, all of them, with a warning.
         limits : Limits, optional
             Its ``groups`` and ``costs`` may name columns of the table; others are in the order of the campaign, or
             have ids as their index.
@@ -273,15 +273,15 @@ class Campaign(CampaignBase):
             column ``skip`` skips a row. Gaps change nothing. A label for a row that has one replaces it, and the
             history keeps both.
         annotator : str, optional
-            Each annotator has one label a row.
+            Each annotator has one label per row.
         unasked : bool, default=False
-            Also take labels of rows that were never asked for, or that were withdrawn since and not asked for again.
+            Also accept labels of rows that were never asked for, or that were withdrawn and not asked for again.
 
         Raises
         ------
         CampaignError
-            If an id is not of the campaign or was not asked for, one id has two labels, a label is of another type than
-            the others or not in the closed set. Nothing is taken then. ``error.entries`` are the places in ``labels``.
+            If an id is unknown or was not asked for, an id has two labels, a label has another type than the others or
+            is not in the closed set. Nothing is recorded then. ``error.entries`` are positions in ``labels``.
         """
         self._check(annotator=annotator, unasked=unasked)
         return self._take(answers_of(labels, id=self.id, target=self.target, annotator=annotator or ""), unasked)
@@ -300,20 +300,20 @@ class Campaign(CampaignBase):
     def set(
         self, *, task: Task = "auto", closed: bool | None = None, add: Any = (), rename: Any = None, model: Any = None
     ) -> None:
-        """Change what labels are, which are allowed, or the model. The history keeps what was told.
+        """Change the kind of labels, the allowed ones, or the model. The history keeps what was told.
 
         Parameters
         ----------
         task : {"auto", "classification", "regression"}, default="auto"
-            What labels are, those that there are included; "auto" leaves it. By itself.
+            The kind of all labels, existing ones included; "auto" leaves it. It is set alone.
         closed : bool, optional
-            True refuses labels other than those that there are and those of ``add``; False takes any.
+            True refuses labels other than the existing ones and those in ``add``; False accepts any.
         add : sequence, default=()
             Labels for a closed set.
         rename : mapping of label to label, optional
-            New names, which other rows may have already. Old names that still come in files are read as these.
+            New names, which other rows may have already. Old names in files are read as the new ones.
         model : str or estimator, optional
-            As of `start`. By itself. An estimator is handed in again at `open`.
+            As in `start`. It is set alone. Pass an estimator again to `open`.
         """
         self._check(task=task, closed=closed, add=add, rename=rename)
         if (task != "auto") + bool(closed is not None or len(add) or rename) + (model is not None) != 1:
@@ -326,12 +326,12 @@ class Campaign(CampaignBase):
         until_written(lambda: self._set_task(kind) if kind else self._set_labels(closed, add, rename or {}))
 
     def withdraw(self, ids: Iterable[Any]) -> None:
-        """Put rows back, as if they had never been asked for: waiting, skipped, or labelled wrongly.
+        """Put rows back into the pool: waiting, skipped, or labelled wrongly.
 
         Parameters
         ----------
         ids : iterable
-            Their labels stay in the history only.
+            Their labels remain only in the history.
         """
         wanted = listed_ids(ids)
         until_written(lambda: self._withdraw(wanted))
@@ -346,15 +346,15 @@ class Campaign(CampaignBase):
         tolerance: float = 0.05,
         patience: int = 30,
     ) -> Status:
-        """Count rows and labels, estimate the accuracy, and say whether to go on: printed, some sentences.
+        """Count rows and labels, estimate the accuracy, and say whether to go on. It prints as a few sentences.
 
         Parameters
         ----------
         accuracy : bool, default=True
             Estimate it, with intervals: six fits.
         report : bool, default=True
-            Whether to go on: a fit for each of the last batches, eight at most, and those of the accuracy, as nobody is
-            told to stop without one.
+            Say whether to go on: a fit for each of the last batches, at most eight, and those of the accuracy, without
+            which the advice is never to stop.
         scoring, tolerance, patience : str, float, int
             As in `skactive.StoppingReport.from_learner`.
         """
@@ -384,7 +384,7 @@ class Campaign(CampaignBase):
 
     @each_warning_once()
     def predict(self, frame: Any) -> pd.DataFrame:
-        """What the model says of rows that need not be in the table, as `to_frame` has it.
+        """Predictions of the model for rows that need not be in the table, as in `to_frame`.
 
         Parameters
         ----------
@@ -422,7 +422,7 @@ class Campaign(CampaignBase):
         state = self._state()
         judged = self._judged(state)
         if judged is None:
-            raise CampaignError("`recheck` needs two labels of each of two classes at least: tell some more.")
+            raise CampaignError("`recheck` needs at least two labels of each of two classes: tell some more.")
         return surprising(judged.out_of_fold, state, self._table().take(list(state.labels)), self.kind, n)
 
     def serve(
@@ -434,22 +434,22 @@ class Campaign(CampaignBase):
         host: str = "",
         port: int | None = None,
     ) -> Served:
-        """Label in a browser while the model learns: each answer is in the file at once, and the next rows come.
+        """Label in a browser while the model learns: answers are saved at once, and the next rows follow.
 
         Parameters
         ----------
         annotator : str or sequence of str, default=""
-            Who labels; of several, each gets an address.
+            Who labels; each of several annotators gets an address.
         batch, overlap : int
-            Rows that are asked for at once, the next when less than half are left; annotators that label each row.
+            Rows per batch (the next one is chosen when less than half are left); annotators who label each row.
         host, port : str, int
-            By default no other machine is answered, at a port of the campaign's own. Another address of this machine
+            By default only this machine is answered, at a port of the campaign's own. Another address of this machine
             opens the page to a network, which must be one that you trust.
 
         Returns
         -------
         Served
-            Printed, the addresses. It goes on in the background until its ``stop()``.
+            It prints as the addresses, and runs in the background until its ``stop()``.
         """
         self._check(batch=batch, overlap=overlap, host=host, port=port)
         self._table()
@@ -466,8 +466,8 @@ class Campaign(CampaignBase):
         -------
         DataFrame
             Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "constant" or "empty"),
-            ``read_as`` in words, the number of ``gaps``, how many of these are ``odd``, which means that they hold
-            something else, an ``example`` of these and the ``row``, by its id.
+            ``read_as`` in words, the number of ``gaps``, how many of these are ``odd`` (they hold something else), an
+            ``example`` of an odd cell, and the id of its ``row``.
         """
         if "columns" not in self._fits:
             self._fits["columns"] = described(self._table(), self._readings)

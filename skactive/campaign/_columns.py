@@ -47,7 +47,7 @@ class Reading:
 
     def __str__(self) -> str:
         if self.kind == "empty":
-            return "gap, as all were at the start"
+            return "empty, as at the start"
         if self.kind == "embedding":
             return f"list of {self.form} numbers"
         is_plain = not (self.before or self.after or self.mark == ",")
@@ -85,8 +85,8 @@ def check_lists(X: pd.DataFrame, readings: Mapping[str, Reading]) -> None:
         cells = X[name].dropna()
         if reading.kind in ("category", "text") and isinstance(cells.iloc[0], LISTS):
             raise CampaignError(
-                f"`frame` must have lists of numbers of one length, for a model by name. Those of {name!r} are not: "
-                "make them so, leave the column out, or bring an estimator that takes them."
+                f"`frame` must have lists of numbers of one length for a model by name. Those in {name!r} are not: "
+                "give them one length, remove the column, or pass an estimator that accepts it."
             )
 
 
@@ -100,7 +100,7 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
     if column.isna().all():
         return Reading("empty")
     if pd.api.types.infer_dtype(column, skipna=True) == "complex":
-        raise CampaignError(f"`frame` must have real numbers. Column {column.name!r} is complex: give its two parts.")
+        raise CampaignError(f"`frame` must have real numbers. Column {column.name!r} is complex: pass its two parts.")
     if pd.api.types.is_datetime64_any_dtype(column):
         return Reading("date")
     if is_of_numbers(column):
@@ -290,7 +290,7 @@ def _described(column: pd.Series, reading: Reading) -> dict[str, Any]:
 def told_of_odd(found: pd.DataFrame) -> list[str]:
     """A line for each column with cells that are none of its kind."""
     return [
-        f"Column {name!r}: {one.odd} value{' is' if one.odd == 1 else 's are'} no {one.read_as} ({one.example!r}, "
-        f"row {one.row!r}), and so {'a gap' if one.odd == 1 else 'gaps'}."
+        f"Column {name!r}, read as {one.read_as}: {'1 value does' if one.odd == 1 else f'{one.odd} values do'} not fit "
+        f"({one.example!r}, row {one.row!r}) and count{'s as a gap' if one.odd == 1 else ' as gaps'}."
         for name, one in found[found["odd"] > 0].iterrows()
     ]

@@ -56,7 +56,7 @@ def plain_label(value: Any, name: str) -> Any:
         # Spreadsheets leave spaces, numpy drops what ends in \0, and some programs part an accent from its letter.
         text = unicodedata.normalize("NFC", value).strip().strip("\0")
         if re.search("[\0\ud800-\udfff]", text):  # no file of text can hold these
-            raise CampaignError(f"{name} must have no NUL and no half of a surrogate pair. Got {value!r}.")
+            raise CampaignError(f"{name} must contain neither NUL nor half of a surrogate pair. Got {value!r}.")
         return text or None
     if isinstance(value, bool | np.bool_):
         return bool(value)
@@ -64,8 +64,8 @@ def plain_label(value: Any, name: str) -> Any:
         return int(value)
     if isinstance(value, float | np.floating) and not math.isinf(value):
         return None if math.isnan(value) else float(value)
-    several = " Several labels a row are for StochasticBatchQuery, in a loop of your own." if np.ndim(value) else ""
-    raise CampaignError(f"{name} must be a text, a finite number of 64 bits or a boolean. Got {value!r}.{several}")
+    several = " For several labels per row, use StochasticBatchQuery in a loop of your own." if np.ndim(value) else ""
+    raise CampaignError(f"{name} must be a text, a finite 64-bit number or a boolean. Got {value!r}.{several}")
 
 
 def kind_of(labels: Iterable[Any]) -> str | None:
@@ -89,7 +89,7 @@ def doubt_of_classes(by_label: Mapping[Any, int]) -> str:
     """What to say where most labels are classes of their own."""
     way = 'If labels are numbers, say so by `set(task="regression")`, in the shell `skactive set --task regression`.'
     is_in_doubt = _most_differ(len(by_label), sum(by_label.values()))
-    return f" Most of these are classes of their own. {way}" if is_in_doubt else ""
+    return f" Most of these classes have one row. {way}" if is_in_doubt else ""
 
 
 def told_of_kind(labels: Iterable[Any], kind: str) -> str:
@@ -99,7 +99,7 @@ def told_of_kind(labels: Iterable[Any], kind: str) -> str:
         return ""
     what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (
-        f"These first labels are taken as {what}, and so are all to come. If they are not, `set` changes it by "
+        f"These first labels are read as {what}, and so are all later ones. If that is wrong, `set` changes it by "
         f'task="{task}", in the shell --task {task}.'
     )
 
@@ -112,7 +112,7 @@ def check_one_type(labels: Iterable[Any], name: str) -> None:
             examples.setdefault(_type_of(label), label)
     if len(examples) > 1:
         raise CampaignError(
-            f"{name} must be of one type. Got {shown(list(examples.values()))}: make them all texts, say."
+            f"{name} must be of one type. Got {shown(list(examples.values()))}: make them all texts, for example."
         )
 
 
@@ -225,7 +225,7 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
     for i, (value, skip) in enumerate(zip(values, skipped, strict=True)):
         if skip and value is not None:
             raise CampaignError(
-                f"{keys[i]!r} has a label, {value!r}, and a mark in the column `skip`. Take one of them away.", [i]
+                f"{keys[i]!r} has a label, {value!r}, and a mark in the column `skip`. Remove one of them.", [i]
             )
     return [Answer(*one) for one in zip(keys, values, [annotator] * len(keys), skipped, strict=True)]
 
@@ -247,7 +247,7 @@ def _flags(column: pd.Series) -> list[bool]:
     texts = ["" if gap else str(value).strip().lower() for value, gap in zip(column, column.isna(), strict=True)]
     if wrong := [i for i, text in enumerate(texts) if text not in _NO | _YES]:
         got = texts[wrong[0]]
-        raise CampaignError(f"the column `skip` must hold x for rows to skip, else nothing. Got {got!r}.", wrong)
+        raise CampaignError(f"the column `skip` must hold an x for rows to skip, else nothing. Got {got!r}.", wrong)
     return [text in _YES for text in texts]
 
 
@@ -264,8 +264,8 @@ class Told:
         Rows with a first label, with another label than before, with the same label, skipped as impossible to label,
         and given without a label, which changes nothing.
     n_left_out : int
-        Answers that were withdrawn, and their rows not asked for again, or that their annotators have replaced since:
-        files come more than once.
+        Answers that were withdrawn (and their rows not asked for again) or that their annotators have replaced since:
+        the same file may be told twice.
     new : tuple
         Labels that no row had before.
     corrections : tuple of (id, label, label)
@@ -332,18 +332,18 @@ class Vocabulary:
         try:
             return [None if label is None else self.label(label) for label in labels]
         except CampaignError as error:
-            raise CampaignError(f"`target` must hold labels as the others, and of `labels` alone: {error}") from None
+            raise CampaignError(f"`target` must hold labels of one type, and only those of `labels`: {error}") from None
 
     def changed(
         self, closed: bool | None, add: Sequence[Any], rename: Mapping[Any, Any]
     ) -> tuple[Any, dict[Any, Any], list[tuple[Any, Any]]]:
         """After `Campaign.set`: the closed set, None for an open one; new names of labels; and of all old ones."""
         if self.kind == "numbers":
-            raise CampaignError("`closed`, `add` and `rename` are for classes, and these labels are numbers.")
+            raise CampaignError("`closed`, `add` and `rename` are for classes, but these labels are numbers.")
         before = {*self.known, *(self.closed or ())}
         plain = {label: plain_label(label, "a label") for label in (*rename, *rename.values(), *add)}
         if None in plain.values():
-            raise CampaignError("`add` and `rename` must have labels. Got an empty one.")
+            raise CampaignError("`add` and `rename` must not hold empty labels.")
         olds = [converted(plain[old], before, self.kind) for old in rename]
         if (strangers := {*olds} - before) or len({*olds}) < len(olds):
             rule = f"`rename` must name labels of {shown(sorted(before, key=str))}, each once"
@@ -359,10 +359,10 @@ class Vocabulary:
         names = same | dict(zip(olds, map(typed.get, rename.values()), strict=True))
         is_closed = self.closed is not None if closed is None else closed
         if len(add) and not is_closed:
-            raise CampaignError("`add` is for a closed set, and this is open: `closed` closes it to all named so far.")
+            raise CampaignError("`add` is for a closed set of labels. This one is open: `closed` closes it.")
         allowed = {names.get(label, label) for label in self.closed or self.known} | {typed[label] for label in add}
         if is_closed and not allowed:
-            raise CampaignError("`closed` needs labels, and there are none yet: give some by `add`.")
+            raise CampaignError("`closed` needs labels, but there are none yet: pass some by `add`.")
         past = {old: names.get(new, new) for old, new in self.renamed.items()} | names
         past = {same.get(old, old): new for old, new in past.items()}  # files have the old ones as texts
         renamed = [(old, new) for old, new in past.items() if old not in {*past.values(), *map(typed.get, add)}]
@@ -388,8 +388,8 @@ def late_labels(
     new = f" (no row had {shown(told.new)} before)" if told.new else ""
     found = {
         f"new to the campaign, taken now{new}": [*taken],
-        "against the campaign, whose own stay (`tell` the right ones, or `withdraw`)": [row for row, _ in voted],
-        "left out, of rows that were withdrawn or skipped (`tell` those that are right)": lost,
+        "against the campaign, which keeps its own (`tell` the right ones, or `withdraw`)": [row for row, _ in voted],
+        "of withdrawn or skipped rows, ignored here (`tell` those that are right)": lost,
     }
     return events, [
         f"The table has {len(rows):,} label{'s' * (len(rows) > 1)} {what}: {said[min(rows)]!r} for "
@@ -405,8 +405,8 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
     readings = [spelling_of(texts, mark), *([Reading("number", mark=mark, grouped=True)] if mark else [])]
     numbers = max((read(texts, one) for one in readings), key=pd.Series.count) if kind == "numbers" else texts
     if odd := texts[numbers.isna()].tolist():
-        remedy = "tell numbers in their place first, or `withdraw` their rows"
-        raise CampaignError(f"`task` cannot be regression, as labels must be numbers then. Got {shown(odd)}: {remedy}.")
+        remedy = "tell numbers for these rows first, or `withdraw` them"
+        raise CampaignError(f"`task` cannot be regression, which needs numbers as labels. Got {shown(odd)}: {remedy}.")
     known = dict(zip(texts, numbers.tolist(), strict=True))
     names = {label: converted(known.get(label, label), set(), kind) for label in labels}
     are_texts = kind == "classes" and any(
@@ -477,7 +477,7 @@ def _check_asked(answers: Sequence[Answer], rows: Sequence[int], ledger: Ledger)
     if entries:
         raise CampaignError(
             f"{shown([answers[i].id for i in entries])} {'was' if len(entries) == 1 else 'were'} not asked for. If the "
-            "label or skip is right all the same, `tell` takes it with unasked=True, in the shell --unasked.",
+            "label or skip is right, `tell` accepts it with unasked=True, in the shell --unasked.",
             entries,
         )
 
@@ -501,5 +501,5 @@ def _checked(answers: Sequence[Answer], rows: Sequence[int], vocabulary: Vocabul
         first = given.setdefault((row, answer.annotator), label)
         if first != label:
             said = f"{first!r} and {label!r}"  # None of a mark to skip
-            raise CampaignError(f"{answer.id!r} has two labels, {said}. Give the right one only.", [entry])
+            raise CampaignError(f"{answer.id!r} has two labels, {said}. Give only the right one.", [entry])
     return given

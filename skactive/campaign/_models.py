@@ -185,7 +185,7 @@ def fitted(model: Any, X: pd.DataFrame, y: NDArray[Any], seed: int) -> Any:
             with suppress(Exception):  # what is wrong with the labels as they are is told
                 return _fitted(Numbered(model), X, y, seed)
         raise CampaignError(
-            f"`model` could not be fitted to the {len(y)} labels there are. {type(error).__name__}: {error}"
+            f"`model` could not be fitted to the {len(y)} labels so far. {type(error).__name__}: {error}"
         ) from error
 
 
@@ -357,10 +357,10 @@ def check_score(score: Any, kind: str, model: Any = None) -> None:
     tasks = getattr(known, "tasks", ())
     task = "classifier" if kind == "classes" else "regressor"
     if tasks and task not in tasks:
-        raise CampaignError(f'`score`={score!r} is not for a {task}, which the labels ask for. Leave it at "auto".')
+        raise CampaignError(f'`score`={score!r} is not for a {task}, which these labels need. Leave it at "auto".')
     asks_for_noise = known is not None and "noise_variance" in inspect.signature(known).parameters
     if asks_for_noise and isinstance(model, str) and model != "logistic":
-        raise CampaignError(f'`score`={score!r} asks for noise that a {model} does not estimate. Leave it at "auto".')
+        raise CampaignError(f'`score`={score!r} needs noise, which a {model} does not estimate. Leave it at "auto".')
 
 
 def _is_plain(params: dict[str, Any]) -> bool:
@@ -395,7 +395,7 @@ def model_settings(model: Any) -> dict[str, Any]:
 def model_of(settings: dict[str, Any], given: Any) -> Any:
     """The name of the model, or the given model, if it is the same."""
     if settings.get("vectorizer") == "skrub" and not has_skrub():
-        raise CampaignError("`model` needs skrub, with which the campaign was started: python -m pip install skrub.")
+        raise CampaignError("`model` needs skrub, as the campaign was started with it: python -m pip install skrub.")
     if given is None and "digest" not in settings:
         return settings["name"]
     return _same("model", settings, given, None if given is None else model_settings(given))
@@ -413,13 +413,13 @@ def _same(name: str, before: dict[str, Any], given: Any, now: dict[str, Any] | N
     """What is handed in, if its settings are those from the start of the campaign."""
     if now is None:
         raise CampaignError(
-            f"`{name}` must be handed in: the campaign was started with a {before['name']}, and its file holds no "
-            "code. Give `Campaign.open` the same one."
+            f"`{name}` must be passed again: the campaign was started with a {before['name']}, and its file holds no "
+            "code. Pass the same one to `Campaign.open`."
         )
     now = json.loads(json.dumps(now))  # tuples are lists in the file
     if any(before.get(key) != now.get(key) for key in ("name", "params", "digest")):
         raise CampaignError(
             f"`{name}` must be the one that the campaign was started with, a {before['name']} with the same "
-            f"parameters. Got {shown(given)}: give the first one, or start a new campaign."
+            f"parameters. Got {shown(given)}: pass the first one, or start a new campaign."
         )
     return given

@@ -33,12 +33,12 @@ class Status:
     Attributes
     ----------
     n_rows, n_labels, n_out, n_skipped, n_disputed, n_left : int
-        Rows of the table; of them with a label that counts, asked for and still unlabelled, skipped as impossible to
-        label, without a label that counts as annotators disagree, and available to be asked for.
+        Rows of the table; those with a label that counts, asked for and still unlabelled, skipped as impossible to
+        label, disputed because annotators disagree, and available to be asked for.
     n_asked, n_batches : int
         Rows that were asked for so far, in how many batches.
     by_label : dict
-        Number of rows with each label, the most frequent first; of numbers: least, mean and largest.
+        Number of rows with each label, the most frequent first; for numbers: least, mean and largest.
     out : DataFrame
         Rows waiting for labels, indexed by id, with the batch and the time they were asked for.
     model : str
@@ -46,7 +46,7 @@ class Status:
     accuracy : Accuracy or None
         None with too few labels, or if it was not asked for.
     report : StoppingReport or None
-        Whether to go on; None with less than two classes, or if it was not asked for.
+        Whether to go on; None with fewer than two classes, or if it was not asked for.
 
     See Also
     --------
@@ -100,15 +100,15 @@ class Status:
         return found
 
     def _on_rows(self) -> str:
-        parts = [f"{self.n_labels:,} labelled", f"{self.n_out:,} out"]
+        parts = [f"{self.n_labels:,} labelled", f"{self.n_out:,} waiting"]
         parts += [f"{n:,} {what}" for n, what in ((self.n_skipped, "skipped"), (self.n_disputed, "disputed")) if n]
         batches = "1 batch" if self.n_batches == 1 else f"{self.n_batches} batches"
         return f"{self.n_rows:,} rows: {', '.join(parts)}, {self.n_left:,} left; {batches} so far."
 
 
 _OF_ONE_CLASS = (
-    " With one class there is no model yet, and rows come as in the first batch. If you know rows of another class, "
-    "tell these by `tell(..., unasked=True)`, in the shell `skactive tell --unasked`, or ask for more rows at once."
+    " With one class there is no model yet: rows are chosen as in the first batch. If you know some of another class, "
+    "tell them by `tell(..., unasked=True)`, in the shell `skactive tell --unasked`, or ask for more rows at once."
 )
 
 _FOR_CALLERS = {  # of `StoppingReport`

@@ -88,9 +88,9 @@ KIND = sqlite.Kind(
     patience=30.0,
     error=CampaignError,
     file_error=CampaignFileError,
-    remedy="`Campaign.start` begins a new one.",
+    remedy="`Campaign.start` makes a new one.",
     after_damage="If it was copied while in use, copy it again by `Campaign.backup`, in the shell `skactive backup`; "
-    "else go on from the last copy.",
+    "otherwise go on from the last copy.",
 )
 
 _BLOCK = 65_536  # rows of a record: 1 MB of short ids, so that a long table is written piece by piece
@@ -127,7 +127,7 @@ class Store:
         copy = Store(path)
         copy._check_folder()
         if copy.path.exists() and copy.path.stat().st_size:
-            raise CampaignError(f"{copy._file} exists: a backup overwrites nothing. Give a new path.")
+            raise CampaignError(f"{copy._file} exists, and a backup overwrites nothing. Give a new path.")
         Store(self.path).ledger()  # all of it is read and compared
         self._file.copy_to(copy.path)
         copy.ledger()
@@ -137,7 +137,7 @@ class Store:
         self._check_thread()
         if not self.path.is_file():
             raise CampaignError(
-                f"{self._file} is not there. Begin a campaign by `Campaign.start`, in the shell `skactive start`."
+                f"{self._file} does not exist. Start a campaign by `Campaign.start`, in the shell `skactive start`."
             )
         with self._file.reading() as connection:
             if not self._n_records:
@@ -247,7 +247,7 @@ class Store:
                 now = b"in a circle"
                 break
         if self._n_records and (key, now) != (self._key, wanted):
-            raise CampaignError(f"{self._file} was begun anew, replaced or damaged since it was opened. Open it again.")
+            raise CampaignError(f"{self._file} was restarted, replaced or damaged since it was opened. Open it again.")
         if now != wanted or not (found or self._n_records):
             raise self._file.damaged("its records are not those that were written")
         for content, checksum in found:
@@ -272,7 +272,7 @@ class Store:
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
-            raise CampaignError("A Campaign is for the thread that opened it: open one per thread, of the same file.")
+            raise CampaignError("A Campaign is for the thread that opened it: open the same file once per thread.")
 
 
 _NONE = itertools.repeat(None)

@@ -49,7 +49,7 @@ class Table:
             frame = frame.to_pandas()
         if not isinstance(frame, pd.DataFrame):
             kind = type(frame).__name__
-            raise TypeError(f"`frame` must be a DataFrame, Parquet files, or a dataset of Arrow. Got a {kind}.")
+            raise TypeError(f"`frame` must be a DataFrame, Parquet files, or an Arrow dataset. Got a {kind}.")
         if len(frame) == 0:
             raise CampaignError("`frame` must have at least one row. Got an empty table.")
         names = frame.columns.tolist()
@@ -73,19 +73,19 @@ def rows_beside(frame: Any, columns: list[str], id: str | None) -> pd.DataFrame:
 def _check_different(names: list[Any]) -> None:
     """Refuse a column that is there twice."""
     if twice := [name for name, n in Counter(names).items() if n > 1]:
-        raise CampaignError(f"`frame` must have different names of columns. Got {shown(twice)} more than once.")
+        raise CampaignError(f"`frame` must have different column names. Got {shown(twice)} more than once.")
 
 
 def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> None:
     """Check the columns of groups and of weights, and that there are others, for a model to learn from."""
     for parameter, name in (("groups", groups), ("weight", weight)):
         if name is not None and name not in X.columns:
-            raise CampaignError(f"`{parameter}` must name a column of `frame` that is no id or target. Got {name!r}.")
+            raise CampaignError(f"`{parameter}` must name a column of `frame` besides id and target. Got {name!r}.")
     if not X.columns.difference([groups, weight]).size:
-        raise CampaignError("`frame` must have a column beside these, for a model to learn from.")
+        raise CampaignError("`frame` must have a column besides these for a model to learn from.")
     if groups is not None and X[groups].isna().any():
         row = int(np.flatnonzero(X[groups].isna())[0])
-        raise CampaignError(f"`groups` must be there in every row. {X.index[row]!r} has none in {groups!r}.", [row])
+        raise CampaignError(f"`groups` must have a value in every row. {X.index[row]!r} has none in {groups!r}.", [row])
     if weight is not None:
         given = pd.to_numeric(X[weight], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         if len(bad := np.flatnonzero(~((given > 0) & (given < np.inf))).tolist()):
@@ -112,14 +112,14 @@ def _columns_of(
     if gone:
         raise CampaignError(f"`frame` must have the columns of the start. It lacks {shown(gone)}: put them back.")
     if not ours:
-        raise CampaignError("`frame` must have a column beside the id and the target, for a model to learn from.")
+        raise CampaignError("`frame` must have a column besides the id and the target for a model to learn from.")
     if id is None and index is None and "id" in names:
         raise CampaignError("`id` must be named, as `frame` has a column 'id'. Give id=\"id\", or name the index.")
     bad = [name for name in (*ours, target) if not isinstance(name, str) or name in RESERVED]
     bad += [name for name in (id, index) if name in RESERVED_IDS]
     if bad:
         raise CampaignError(
-            f"`frame` must have columns with texts as names, other than those that batches add. Got {shown(bad)}."
+            f"`frame` must have texts as column names, other than those that batches add. Got {shown(bad)}."
         )
     return ours
 
@@ -187,18 +187,18 @@ def plain_ids(keys: Any) -> pd.Index:
     series = pd.Series(keys)
     missing = np.flatnonzero(series.isna().to_numpy(dtype=bool) | (series == "").to_numpy(dtype=bool, na_value=False))
     if len(missing):
-        raise CampaignError(f"`id` must be there in every row. Missing in {len(missing)}.", missing.tolist())
+        raise CampaignError(f"`id` must have a value in every row. Missing in {len(missing)}.", missing.tolist())
     twice = np.flatnonzero(series.duplicated().to_numpy())
     if len(twice):
         got = f"{_plain_id(series.iloc[twice[0]])!r} again"
-        raise CampaignError(f"`id` must be different in every row. Got {got}: drop the copies.", twice.tolist())
+        raise CampaignError(f"`id` must be different in every row. Got {got}: drop the duplicates.", twice.tolist())
     if series.dtype.kind == "f" and (series % 1 == 0).all() and (series.abs() < EXACT).all():  # beside a gap once
         series = series.astype(np.int64)
     if series.dtype in ("int64", "str"):
         return pd.Index(series)
     ids = [_plain_id(value) for value in series.tolist()]
     if len({type(id) for id in ids}) > 1:
-        raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(ids)}: make all texts.")
+        raise CampaignError(f"`id` must hold texts or whole numbers, not both. Got {shown(ids)}: make them all texts.")
     return index_of(ids)
 
 
@@ -209,7 +209,7 @@ def _plain_id(value: Any) -> Any:
         return int(value)
     raise CampaignError(
         f"`id` must hold texts or whole numbers. Got {value!r}, of type {type(value).__name__}: `.astype(str)` makes "
-        "texts of them."
+        "them texts."
     )
 
 
@@ -227,11 +227,11 @@ def rows_of(ids: pd.Index, wanted: Sequence[Any], gone: Collection[int]) -> list
     unknown = np.flatnonzero(where < 0).tolist()
     if unknown:
         strangers = [wanted[i] for i in unknown]
-        what = "is no id" if len(strangers) == 1 else "are no ids"
+        what = "is not an id" if len(strangers) == 1 else "are not ids"
         raise CampaignError(f"{shown(strangers)} {what} of the campaign.{_hint(ids, strangers)}", unknown)
     lost = [i for i, row in enumerate(where.tolist()) if row in gone]
     if lost:
-        raise CampaignError(f"Gone from the table: {shown([wanted[i] for i in lost])}. Put back to label.", lost)
+        raise CampaignError(f"Missing from the table: {shown([wanted[i] for i in lost])}. Put them back first.", lost)
     return where.tolist()
 
 
@@ -248,7 +248,7 @@ def _hint(ids: pd.Index, unknown: list[Any]) -> str:
     """A known id that differs from an unknown one by its type, or by zeros that a spreadsheet has taken away."""
     bare = str(unknown[0]).lstrip("0")
     like = next((id for id in ids.tolist() if str(id).lstrip("0") == bare), None)
-    return "" if like is None else f" There is {like!r}: read ids as texts, with their zeros, or in their type."
+    return "" if like is None else f" There is {like!r}: read ids as texts with their zeros, or in their own type."
 
 
 # --- hashes of rows -------------------------------------------------------------------------------
@@ -335,11 +335,11 @@ class Match:
         found = "; ".join(filter(None, parts))
         if found and changes == "refuse":
             raise CampaignError(
-                f"`frame` must be the table of the campaign, to which rows may be added. {found}. Bring "
-                'back the old table, or go on with this one by changes="take", in the shell --take-changes.'
+                f"`frame` must hold the rows of the campaign unchanged; it may hold more. {found}. Restore "
+                'the old table, or go on with this one by changes="take", in the shell --take-changes.'
             )
         if found:
-            warn(f"{found}. That is taken as it is now.")
+            warn(f"{found}. The table is used as it is now.")
 
     def all_hashes(self, before: Hashes) -> Hashes:
         """Hashes of the rows of the campaign as they are now, the new ones behind."""

@@ -1,6 +1,6 @@
 """The command line: ``skactive``, or ``python -m skactive``. The bare command prints the help.
 
-Commands and options stand here without anything heavy: ``--help`` is there at once.
+Commands and options are declared here without heavy imports, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        Those of the process by default.
+        By default those of the process.
 
     Returns
     -------
     int
-        0 if it did what it was asked; 2 if what it was given was wrong, and nothing was written; 1 if something else
-        failed: a disk, a lock, an interrupt.
+        0 for success; 2 if the input was wrong and nothing was written; 1 for other failures, such as a full disk, a
+        locked file or Ctrl-C.
 
     Raises
     ------
     SystemExit
-        For options that there are not, with 2, and after ``--help``.
+        With 2 for unknown options, and with 0 after ``--help``.
 
     See Also
     --------
@@ -64,7 +64,7 @@ def _run(command: str, options: Any) -> int:
         try:
             answer = _function(command)(options)
         except KeyboardInterrupt:
-            said = "interrupted. Only files that were reported as written are written."
+            said = "interrupted. Only files that were reported as written are complete."
             _print(f"skactive {command}: error: {said}", sys.stderr)  # `say` could import what was half imported
             return 1
         except ImportError as error:
@@ -79,7 +79,7 @@ def _run(command: str, options: Any) -> int:
     except BrokenPipeError:  # of a reader that has read enough
         return 0
     except OSError as error:
-        say("error", f"the command is done, but its answer cannot be printed: {error.strerror}")
+        say("error", f"the command succeeded, but its output cannot be printed: {error.strerror}")
         return 1
     return main(["label", options.campaign]) if command == "start" and options.open else 0
 
@@ -111,21 +111,21 @@ def _is_of_environment(error: Exception) -> bool:
 # --- commands and options -----------------------------------------------------------------------------
 
 _COMMANDS = {
-    "demo": "see on images of digits how many labels active learning saves, in half a minute",
-    "start": "begin a campaign for a table with ids and a column with gaps",
-    "label": "label in a browser, while the model learns and asks",
+    "demo": "show in half a minute how many labels active learning saves on images of digits",
+    "start": "start a campaign for a table with row ids and a column of labels to complete",
+    "label": "label rows in a browser while the model learns and chooses the next ones",
     "ask": "choose the rows to label next, and write them to a file to fill in",
-    "tell": "record the labels of a file, filled in completely or in part",
+    "tell": "record labels from a file that was filled in, completely or in part",
     "skip": "mark rows that cannot be labelled",
-    "withdraw": "put rows back that wait for labels, are skipped, or have a wrong label",
-    "recheck": "list the labelled rows that are most worth a second look",
+    "withdraw": "put rows back into the pool: waiting for labels, skipped or labelled wrongly",
+    "recheck": "list the labelled rows whose labels are most worth a second look",
     "set": "change which labels are allowed, rename labels, or change the task or the model",
     "status": "show what is labelled, how good the model is, and whether to go on",
-    "report": "write a page about the campaign",
-    "simulate": "find out on a fully labelled table which query strategy would have saved labels",
+    "report": "write an HTML report on the campaign",
+    "simulate": "find out which query strategy would have saved labels on a labelled table",
     "export": "write the table with the labels so far",
     "predict": "predict the labels of rows in another file",
-    "backup": "copy the file of a campaign safely while others use it",
+    "backup": "copy a campaign file safely while others use it",
 }
 
 _EXAMPLES = {
@@ -147,7 +147,7 @@ _EXAMPLES = {
 }
 
 _Option = dict[str, Any]
-"""What `argparse` is to know of an option, beside its name."""
+"""What `argparse` needs to know of an option besides its name."""
 
 
 def _number(default: Any, help: str, type: Callable[[str], Any] = int) -> _Option:
@@ -179,23 +179,23 @@ _DIALECT = {
     "--decimal": _text(None, "decimal mark of a text file (default: detected)", choices=[".", ","]),
     "--sheet": _text(None, "the sheet of a workbook (default: the first with the table)", "NAME"),
 }
-_DB = {"campaign": {"metavar": "DB", "help": "the file of the campaign"}}
+_DB = {"campaign": {"metavar": "DB", "help": "the campaign file"}}
 _CAMPAIGN = {
     **_DB,
     "--pool": _text(None, "the table, if it has moved", "FILE", nargs="+"),
-    "--take-changes": _flag("go on where rows of the table are gone or hold other values"),
+    "--take-changes": _flag("go on although rows of the table are missing or have changed"),
 }
 _OF_REPORT = {
     "--scoring": _one_of(
-        "auto accuracy balanced_accuracy average_precision log_loss", "the measure that labels should improve"
+        "auto accuracy balanced_accuracy average_precision log_loss", "the measure that more labels should improve"
     ),
-    "--tolerance": _number(0.05, "smallest gain per 100 labels that is worth their price", float),
+    "--tolerance": _number(0.05, "smallest gain per 100 labels that is worth their cost", float),
     "--patience": _number(30, "number of labels over which the gain is measured"),
 }
 _OF_TRIALS = {
     "--trials": _number(8, "paired trials, each with its own split and first labels; fewer than 8 give no verdict"),
-    "--jobs": _number(1, "processes"),
-    "--seed": _number(0, "seed of everything"),
+    "--jobs": _number(1, "number of processes"),
+    "--seed": _number(0, "random seed"),
 }
 _MODEL = {"--model": _one_of("auto forest logistic boosting net", "the model")}
 
@@ -208,76 +208,76 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
         **_DB,
         "--pool": _text(
             None,
-            "the table: csv, tsv, jsonl or xlsx; or parquet: files, a folder, or a pattern in quotes",
+            "the table: csv, tsv, jsonl, xlsx or parquet; or several files, a folder (parquet) or a pattern in quotes",
             "FILE",
             nargs="+",
             required=True,
         ),
-        "--id": _text(None, "the column with an id for each row", "COLUMN", required=True),
-        "--target": _text(None, "the column of labels, with gaps", "COLUMN", required=True),
+        "--id": _text(None, "the column of row ids", "COLUMN", required=True),
+        "--target": _text(None, "the column of labels; rows with a gap are to be labelled", "COLUMN", required=True),
         **_DIALECT,
         **_MODEL,
         "--task": _one_of("auto classification regression", "the kind of labels"),
         "--labels": _text(None, "all allowed labels; others are refused", "A,B"),
-        "--score": _text("auto", "acquisition score of a row"),
+        "--score": _text("auto", "acquisition score"),
         "--sampler": _one_of("power softmax softrank topk uniform", "how a batch is sampled from the scores"),
         "--beta": _number(
             4.0, "coldness of the sampler: 0 is uniform, large values take the top of the ranking", float
         ),
-        "--diversity": _number(0.0, "how rows of a batch keep apart; 1 or 2 is usual", float),
-        "--groups": _text(None, "the column of what belongs together, such as patients; no feature", "COLUMN"),
-        "--weight": _text(None, "the column of weights, such as those of a survey; no feature", "COLUMN"),
+        "--diversity": _number(0.0, "how strongly rows of a batch repel each other; 1 or 2 is usual", float),
+        "--groups": _text(None, "the column of groups, such as patients (not a feature)", "COLUMN"),
+        "--weight": _text(None, "the column of weights, such as survey weights (not a feature)", "COLUMN"),
         "--rule": _one_of("latest majority open", "which label counts if annotators disagree"),
-        "--first": _one_of("uniform typical", "how rows are chosen while there is no model"),
-        "--seed": _number(None, "the same seed asks for the same ids (default: drawn)"),
-        "--force": _flag("begin anew where the file of a campaign exists"),
-        "--open": _flag("label at once in a browser, as `skactive label` does"),
+        "--first": _one_of("uniform typical", "how rows are chosen before there is a model"),
+        "--seed": _number(None, "random seed: the same one asks for the same ids (default: drawn)"),
+        "--force": _flag("overwrite the campaign file if it exists"),
+        "--open": _flag("label in a browser at once, as with `skactive label`"),
     },
     "label": {
         **_CAMPAIGN,
-        "--annotator": _text(None, "who labels; of several each gets an address", "NAME", nargs="+"),
-        "--batch": _number(20, "rows asked for at once; the next when less than half are left"),
-        "--overlap": _number(1, "so many annotators label each row"),
-        "--port": _number(None, "where the page is served (default: one of the campaign's own)"),
-        "--host": _text(None, "an address of this machine in a network that you trust (default: this machine only)"),
-        "--no-browser": _flag("print the address, and open no browser"),
+        "--annotator": _text(None, "who labels; each of several annotators gets an address", "NAME", nargs="+"),
+        "--batch": _number(20, "rows per batch; the next one is chosen when less than half are left"),
+        "--overlap": _number(1, "number of annotators who label each row"),
+        "--port": _number(None, "port of the page (default: one of the campaign's own)"),
+        "--host": _text(None, "an address of this machine on a network that you trust (default: this machine only)"),
+        "--no-browser": _flag("print the address without opening a browser"),
     },
     "ask": {
         **_CAMPAIGN,
-        "-n": _number(None, "rows to ask for (default: 20)"),
+        "-n": _number(None, "number of rows (default: 20)"),
         **_output("csv, tsv, xlsx, parquet or jsonl to fill in; html to label in a browser; json for Label Studio"),
         "--no-guess": _flag("leave out the model's guesses"),
-        "--again": _flag("write the rows that wait for labels once more, and ask for none"),
-        "--group-by": _text(None, "the column of groups that the next option counts", "COLUMN"),
-        "--max-per-group": _number(None, "at most so many rows of a group"),
-        "--cost": _text(None, "the column of what a label of each row costs", "COLUMN"),
-        "--budget": _number(None, "what the batch may cost", float),
-        "--must": _text(None, "rows that are in the batch", "ID,ID"),
+        "--again": _flag("write the rows that wait for labels again, and choose no new ones"),
+        "--group-by": _text(None, "the column of groups for --max-per-group", "COLUMN"),
+        "--max-per-group": _number(None, "the most rows of one group in the batch"),
+        "--cost": _text(None, "the column with the cost of labelling each row", "COLUMN"),
+        "--budget": _number(None, "the most that the batch may cost", float),
+        "--must": _text(None, "rows that must be in the batch", "ID,ID"),
     },
     "tell": {
         **_DB,
-        "labels": {"metavar": "FILE", "help": "a file of `ask` filled in, or an export of Label Studio"},
+        "labels": {"metavar": "FILE", "help": "a filled-in file from `ask`, or an export from Label Studio"},
         "--annotator": _text(None, "name of the annotator", "NAME"),
-        "--unasked": _flag("take labels of rows that were not asked for"),
+        "--unasked": _flag("accept labels of rows that were not asked for"),
         **_DIALECT,
     },
     "skip": {**_DB, "ids": {"metavar": "ID", "nargs": "+"}},
     "withdraw": {
         **_DB,
         "ids": {"metavar": "ID", "nargs": "*"},
-        "--all": _flag("all rows that wait for labels; give no ids"),
+        "--all": _flag("all rows that wait for labels, instead of ids"),
     },
     "recheck": {
         **_CAMPAIGN,
-        "-n": _number(20, "rows to list"),
-        **_output("a table of them, to correct and tell (default: print them)"),
+        "-n": _number(20, "number of rows to list"),
+        **_output("a table of these rows to correct and tell (default: print them)"),
     },
     "set": {
         **_DB,
-        "--add-label": _text(None, "labels that are allowed from now on, in a closed set", "LABEL", nargs="+"),
-        "--rename": _text(None, "rows with one label get the other", ("OLD", "NEW"), nargs=2, action="append"),
-        "--close": _flag("refuse labels other than those there are, and those added"),
-        "--open": _flag("take any label"),
+        "--add-label": _text(None, "labels to add to a closed set of allowed labels", "LABEL", nargs="+"),
+        "--rename": _text(None, "rename a label", ("OLD", "NEW"), nargs=2, action="append"),
+        "--close": _flag("refuse labels other than the existing and the added ones"),
+        "--open": _flag("accept any label"),
         "--task": _text(
             None, "the kind of labels, including those already there", choices=["classification", "regression"]
         ),
@@ -286,30 +286,30 @@ _OPTIONS: dict[str, dict[str, _Option]] = {
     "status": {
         **_CAMPAIGN,
         **_OF_REPORT,
-        "--quick": _flag("count only: fit no model, read no table"),
+        "--quick": _flag("only count, without fitting a model or reading the table"),
     },
     "report": {
         **_CAMPAIGN,
         **_OF_REPORT,
         **_output("the page, html", required=True),
-        "--no-rows": _flag("leave out the last batch, and odd cells of columns"),
+        "--no-rows": _flag("leave out the last batch and examples of odd cells"),
     },
     "simulate": {
-        "labels": {"metavar": "FILE", "help": "a table whose target is full; rows with gaps are left out"},
+        "labels": {"metavar": "FILE", "help": "a labelled table; rows without a label are left out"},
         "--target": _text(None, "the column of labels", "COLUMN", required=True),
-        "--id": _text(None, "the column of ids, which a model must not see", "COLUMN"),
+        "--id": _text(None, "the column of row ids (not a feature)", "COLUMN"),
         **_DIALECT,
         **_MODEL,
         **_OF_TRIALS,
-        "--rounds": _number(8, "batches bought in a trial"),
-        "-n": _number(20, "labels bought in a batch"),
-        "--initial": _number(20, "labels to begin with, at random"),
+        "--rounds": _number(8, "batches per trial"),
+        "-n": _number(20, "labels per batch"),
+        "--initial": _number(20, "labels at the start, drawn at random"),
         **_output("the picture: png, pdf or svg (default: none)"),
     },
     "export": {
         **_CAMPAIGN,
         **_output("csv, tsv, xlsx, parquet or jsonl", required=True),
-        "--labelled": _flag("write the rows with a label only"),
+        "--labelled": _flag("write only the rows with a label"),
         "--guesses": _flag("add the model's guess and its probability to rows without a label"),
         "--history": _flag("write the history of the campaign instead, one line per event"),
     },
@@ -341,12 +341,12 @@ def _top_parser() -> _Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Active learning for tables: choose the rows to label next, collect the labels, and see how good\n"
         f"the model is and whether to go on. New here? Try: skactive demo\n\ncommands:\n{lines}",
-        epilog="A campaign, in four lines:\n"
+        epilog="A campaign in four commands:\n"
         "  skactive start churn.db --pool pool.csv --id customer --target churn\n"
         "  skactive ask churn.db -n 20 -o week1.csv      (fill in the column churn)\n"
         "  skactive tell churn.db week1.csv\n"
         "  skactive status churn.db\n\n"
-        "`skactive COMMAND --help` shows the options of each.",
+        "`skactive COMMAND --help` shows the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"skactive {__version__}")
     parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND")
@@ -381,7 +381,7 @@ _NAMES = {
     "path": "the file",
     "random_state": "--seed",
 }
-"""What parameters and methods are called, where they are not options of the same name."""
+"""Names of parameters and methods in the shell, where they are not options of the same name."""
 
 _NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
 
@@ -399,7 +399,5 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
 
     text = cut(" ".join(text.split())).replace("`labels` at the", "`--labels` at the")
     text = re.sub(r"[^ ]+, in the shell ", "", text)
-    text = re.sub(
-        "^Found unknown categories .*", "Categories that no row of the table has tell the model nothing.", text
-    )
+    text = re.sub("^Found unknown categories .*", "The model ignores categories that no row of the table has.", text)
     return re.sub(r"`([a-z_.]+)`(=?)", named, text)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..campaign._columns import GAPS
 from ..campaign._labels import EXACT
 
-TOO_LONG = "column {!r} holds whole numbers of too many digits: read as text."
+TOO_LONG = "column {!r} holds whole numbers with too many digits: read as text."
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class File:
     def begins_at(self, header: Header) -> None:
         self.above = header.above
         if header.above:
-            self.notes.append(f"its header is row {header.row}: what stands above is left out.")
+            self.notes.append(f"its header is row {header.row}: the rows above it are ignored.")
 
 
 def table_of(names: list[str], columns: list[list[Any]], file: File) -> Any:
@@ -99,7 +99,7 @@ def column_of(values: list[Any], as_text: bool, name: str, notes: list[str]) -> 
         if {type(value) for value in values} <= {int, float, type(None)}:
             notes.append(TOO_LONG.format(name))
     if any(isinstance(value, dict | list) for value in values):
-        raise ValueError(f"column {name!r} is nested, and a cell must be one value. Flatten it.")
+        raise ValueError(f"column {name!r} is nested, but a cell must hold one value. Flatten it.")
     return pa.array([plain_text(value) for value in values], pa.string())
 
 

@@ -42,10 +42,10 @@ def start(options: argparse.Namespace) -> str:
         columns = _begin(new, frame, kind, options)
     campaign = Campaign.open(path)
     status, kind = counted(campaign), campaign._settings["kind"]
-    what = {"numbers": "numbers to predict", None: "classes or numbers, as the first ones will say"}.get(kind, kind)
+    what = {"numbers": "numbers to predict", None: "classes or numbers, decided by the first ones"}.get(kind, kind)
     by_row = "".join(f"{name} by {vars(options)[name]!r}, " for name in ("groups", "weight") if vars(options)[name])
     text = (
-        f"{path} begins a campaign for the {status.n_rows:,} rows of {in_words(options.pool)}: {status.n_labels:,} "
+        f"{path} is a new campaign for the {status.n_rows:,} rows of {in_words(options.pool)}: {status.n_labels:,} "
         f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
         f"Labels are {what}; {by_row}the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"{_columns_in_words(columns)}\n"
@@ -81,7 +81,7 @@ def _begin(path: Path, frame: pd.DataFrame, kind: str | None, options: argparse.
 def ask(options: argparse.Namespace) -> str:
     """Choose rows and write them to a file."""
     if options.again and any(vars(options)[name] is not None for name in OF_A_BATCH):
-        raise CampaignError("`again` writes all rows that are out. Leave out `n`, `must` and other limits.")
+        raise CampaignError("`again` writes all rows that wait for labels. Leave out `n`, `must` and other limits.")
     campaign = opened(options, verbose=_is_watched())
     output = None if options.output is None else Path(options.output)
     batch = exchange.out_again(campaign) if options.again else _asked(campaign, output, options)
@@ -90,10 +90,10 @@ def ask(options: argparse.Namespace) -> str:
     ids, status = batch.index.tolist(), counted(campaign)
     if output is None:
         listed = "\n".join(str(id) for id in ids)
-        what = "This row is" if len(ids) == 1 else f"These {len(ids)} rows are"
-        text = f"{listed}\n{what} out. Next: skactive tell {shlex.quote(options.campaign)} FILE"
+        what = "This row waits" if len(ids) == 1 else f"These {len(ids)} rows wait"
+        text = f"{listed}\n{what} for labels. Next: skactive tell {shlex.quote(options.campaign)} FILE"
     else:
-        again = "once more the rows that are out" if options.again else f"{len(ids)} rows to label"
+        again = "the rows that wait for labels" if options.again else f"{len(ids)} rows to label"
         how = exchange.how_to_fill(output, campaign, options.campaign)
         text = f"{output} holds {again}; {status.n_left:,} are left. {how}"
     return _answer(options, text, status, ids=ids, batch=batch.attrs.get("batch"))
@@ -127,11 +127,11 @@ def tell(options: argparse.Namespace) -> str:
             told = campaign.tell(frame, annotator=options.annotator, unasked=options.unasked)
             exchange.warn_of_others(campaign, frame)
     status, name = counted(campaign), shlex.quote(options.campaign)
-    out = f" {count(status.n_out, 'row')} still out." if status.n_out else ""
+    out = f" {count(status.n_out, 'row')} still waiting." if status.n_out else ""
     if (
         told.n_corrected and options.annotator is None and not has_suffix(path, ".json")
     ):  # which names annotators itself
-        out += " Where several people label, tell the file of each by --annotator NAME: then none replaces another's."
+        out += " If several people label, pass --annotator NAME with each file, so that none replaces another's labels."
     if status.n_disputed:
         out += f" {count(status.n_disputed, 'row')} disputed: no label counts while their annotators disagree."
     text = (
@@ -149,7 +149,7 @@ def skip(options: argparse.Namespace) -> str:
 def withdraw(options: argparse.Namespace) -> str:
     """Put rows back."""
     if options.all == bool(options.ids):
-        raise CampaignError("`withdraw` takes ids, or --all for all rows that are out.")
+        raise CampaignError("`withdraw` takes ids, or --all for all rows that wait for labels.")
     return _on_ids(options, Campaign.withdraw, "put back")
 
 
@@ -158,7 +158,7 @@ def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]],
     campaign = Campaign.open(options.campaign)
     ids = exchange.put_back(campaign, typed(campaign, options.ids)) or counted(campaign).out.index.tolist()
     if not ids:
-        raise CampaignError("No rows are out.")
+        raise CampaignError("No rows wait for labels.")
     do(campaign, ids)
     status, n = counted(campaign), len(set(ids))
     return _answer(options, f"{count(n, 'row')} {done}. {status}", status, ids=ids)
@@ -173,15 +173,15 @@ def recheck(options: argparse.Namespace) -> str:
         given = exchange.dialect_of(campaign), exchange.choices_of(campaign)
         write_table(file.reset_index(), options.output, *given, force=options.force)
         text = (
-            f"{options.output} holds the {len(found)} labelled rows whose label surprises the model most.\n"
+            f"{options.output} holds the {len(found)} labelled rows whose labels surprise the model most.\n"
             f"Correct what is wrong in its column {campaign.target!r}. Next: skactive tell "
             f"{shlex.quote(options.campaign)} {shlex.quote(options.output)}"
         )
     else:
         columns = found.columns.intersection(["label", "guess", "label_probability", "difference", "disputed"])
         text = (
-            f"{found[columns].to_string()}\nThe labels of these rows surprise models that did not see them most.\n"
-            "Write them to a file to correct what is wrong: -o again.csv."
+            f"{found[columns].to_string()}\nThese labels surprise the models trained without them most.\n"
+            "To correct wrong ones, write them to a file: -o again.csv."
         )
     return _answer(options, text, ids=found.index.tolist())
 
@@ -189,7 +189,7 @@ def recheck(options: argparse.Namespace) -> str:
 def change(options: argparse.Namespace) -> str:
     """Change what labels are, which are allowed, or the model."""
     if options.open and options.close:
-        raise CampaignError("`open` and `close` are two ways: take one.")
+        raise CampaignError("`open` and `close` exclude each other: pass one of them.")
     renamed = dict(options.rename or ())
     if len(renamed) < len(options.rename or ()):
         raise CampaignError("`rename` must name each label once.")
@@ -247,12 +247,12 @@ def report(options: argparse.Namespace) -> str:
 
     campaign = opened(options, verbose=_is_watched())
     if not has_suffix(options.output, ".html"):
-        raise FileError(f"--output must be a file .html. Got {options.output!r}.")
+        raise FileError(f"--output must end in .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
         page = report_page(campaign, with_rows=not options.no_rows, **_of_report(options))
         temporary.write_text(page, encoding="utf-8")
-    rows = "no row of the table" if options.no_rows else "rows of the table, which --no-rows leaves out"
-    return _answer(options, f"{options.output} shows where the campaign stands. It holds {rows}.")
+    rows = "no rows of the table" if options.no_rows else "rows of the table; --no-rows leaves them out"
+    return _answer(options, f"{options.output} is a report on the campaign. It holds {rows}.")
 
 
 def simulate(options: argparse.Namespace) -> str:
@@ -267,7 +267,7 @@ def simulate(options: argparse.Namespace) -> str:
 def export(options: argparse.Namespace) -> str:
     """Write the table with the labels so far."""
     if options.guesses + options.history + options.labelled > 1:
-        raise CampaignError("`labelled`, `guesses` and `history` write other tables: one file for each.")
+        raise CampaignError("`labelled`, `guesses` and `history` write different tables: pass one of them.")
     campaign = opened(options)
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
     frame = frame[frame[campaign.target].notna()] if options.labelled else frame
@@ -280,7 +280,7 @@ def export(options: argparse.Namespace) -> str:
     what = f"the {n:,} rows with a label" if options.labelled else what
     if options.guesses:
         n_others = n - status.n_labels
-        what += f", and what the model says of the {n_others:,} others in the columns guess and guess_probability"
+        what += f", and the model's guesses for the {n_others:,} others in the columns guess and guess_probability"
     return _answer(options, f"{options.output} holds {what}.", status)
 
 
@@ -292,7 +292,7 @@ def predict(options: argparse.Namespace) -> str:
     text = [campaign.id or "id", *exchange.words(campaign)]
     frame = exchange.table_of_files([options.rows], [*campaign._readings], text, **given)
     if options.output and (ours := [name for name in ("guess", "guess_probability") if name in frame]):
-        raise FileError(f"{options.rows} has a column {ours[0]!r}, which predict writes: rename it, or leave it out.")
+        raise FileError(f"{options.rows} has a column {ours[0]!r}, which predict writes: rename or remove it.")
     with error_context(options.rows):
         guesses = campaign.predict(frame)
     if options.output is None:
@@ -308,7 +308,7 @@ def backup(options: argparse.Namespace) -> str:
     with atomic_write(options.copy, force=options.force) as new:
         Campaign.open(options.campaign).backup(new)
     status = counted(Campaign.open(options.copy))
-    return _answer(options, f"{options.copy} is a whole copy of {options.campaign}. {status}", status)
+    return _answer(options, f"{options.copy} is a complete copy of {options.campaign}. {status}", status)
 
 
 # --- words --------------------------------------------------------------------------------------------

@@ -40,11 +40,11 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
     output = getattr(options, "output", None)
     keep_inputs(output, {"the file of the campaign": [options.campaign], "the table": [*paths, *known]})
     if not paths:
-        raise CampaignError(f"{options.campaign} was started in Python, and knows of no file: name it by --pool FILE.")
+        raise CampaignError(f"{options.campaign} was started in Python and names no table: pass it by --pool FILE.")
     if far := [path for path in known if not (options.pool or Path(path).is_relative_to(bare.path.parent))]:
-        warn(f"the table is read from {', '.join(map(repr, far))}, as {options.campaign} says.")
+        warn(f"the table is read from {', '.join(map(repr, far))}, as recorded in {options.campaign}.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
-        raise FileError(f"{gone[0]} is not there any more: name the table by --pool FILE.")
+        raise FileError(f"{gone[0]} does not exist any more: pass the table by --pool FILE.")
     ours = bare.id, bare.target
     frame = table_of_files(paths, ours, ours, quiet=True, like=dialect_of(bare))
     changes: Any = "take" if options.take_changes else "refuse"
@@ -60,7 +60,7 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         warn(note)
     if n_new := len(campaign._ids) - n_before:
         n_labels = sum(row >= n_before for row in campaign._store.ledger().came)
-        warn(f"{count(n_new, 'row')} came with the table, {n_labels} of them with a label.")
+        warn(f"the table has {count(n_new, 'new row')}, {n_labels} of them with a label.")
     if options.pool:
         campaign._store.note({"pool": beside(campaign.path, paths)})
     return campaign
@@ -92,7 +92,7 @@ def labelled_table(paths: list[str], options: Any, kind: str | None) -> tuple[pd
     with error_context(in_words(paths), frame):
         frame[target], kind = labels_of(frame[target], kind, frame.attrs["dialect"])
     if kind != "numbers" and (words := sorted(set(GAPS).intersection(map(str, frame[target].dropna())))):
-        warn(f"{words[0]!r} in {target!r} counts as a label. If it means that there is none, leave the cell empty.")
+        warn(f"{words[0]!r} in {target!r} counts as a label. If it means a missing label, leave the cell empty.")
     return frame, kind
 
 
@@ -118,14 +118,14 @@ def labels_of(
     odd = np.flatnonzero(texts.notna() & found[-1].isna()).tolist()
     if odd:
         rule = f"a label must be a number, with the decimal mark {spelt[-1].mark!r} of the table"
-        ways = "mend it, or say by --task classification of `skactive start` or `skactive set` that all are classes"
+        ways = "correct it, or make all labels classes by --task classification of `skactive start` or `skactive set`"
         rule += "" if kind else f", as most are: {ways}"
         raise CampaignError(f"{rule}. Got {texts.iloc[odd[0]]!r}.", odd)
     if dialect.sep and not dialect.decimal and like.mark:
         others = read(texts, Reading("number", mark=like.mark, grouped=True))
         if len(unlike := texts[others.notna() & (others != found[-1])]):
-            got = f"{unlike.iloc[0]!r} may be {found[-1][unlike.index[0]]:g} or {others[unlike.index[0]]:g}"
-            raise CampaignError(f"{got}: name the decimal mark of the file by --decimal.")
+            got = f"{unlike.iloc[0]!r} may mean {found[-1][unlike.index[0]]:g} or {others[unlike.index[0]]:g}"
+            raise CampaignError(f"{got}: give the decimal mark of the file by --decimal.")
     return found[-1], "numbers"
 
 
@@ -148,7 +148,7 @@ def _files_of(path: str) -> list[str]:
     if not os.path.isdir(path) and (os.path.exists(path) or not glob.has_magic(path)):
         return [path]
     if not (found := files_of(path)):
-        raise FileError(f"{path}: there is no file of this pattern, or no file .parquet in this folder.")
+        raise FileError(f"{path}: no file matches this pattern, or this folder has no .parquet file.")
     return found
 
 
@@ -167,7 +167,7 @@ def keep_inputs(output: str | None, inputs: Mapping[str, Sequence[str]]) -> None
     for what, paths in inputs.items():
         files = [file for path in paths if os.path.exists(path) or glob.has_magic(path) for file in _files_of(path)]
         if any(os.path.samefile(output, file) for file in files if os.path.exists(file)):
-            raise FileError(f"{output} is {what}: it is not overwritten, --force or not. Name another file.")
+            raise FileError(f"{output} is {what}, which even --force does not overwrite. Name another file.")
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def count(n: int, what: str) -> str:
 def out_again(campaign: Campaign) -> pd.DataFrame:
     out = counted(campaign).out.index
     if len(out) == 0:
-        raise CampaignError("No rows are out. `skactive ask` without --again asks for some.")
+        raise CampaignError("No rows wait for labels. `skactive ask` without --again chooses some.")
     try:
         frame = campaign.to_frame(guesses=True)
     except CampaignError:  # there is no model yet
@@ -213,11 +213,11 @@ def how_to_fill(output: Path, campaign: Campaign, path: str) -> str:
         return f"Open it in a browser; it saves a file of labels.\n{tell} {shlex.quote(output.stem + '_labelled.csv')}"
     if has_suffix(output, ".json"):
         return (
-            f"Import it in Label Studio, in a project with the labelling interface of {output.with_suffix('.xml')}; "
-            f"export as JSON.\n{tell} export.json"
+            f"Import it into a Label Studio project with the labelling interface in {output.with_suffix('.xml')}; "
+            f"later export as JSON.\n{tell} export.json"
         )
     return (
-        f"Fill in the column {campaign.target!r}, in any order and as far as you get; a mark x in `skip` is for rows "
+        f"Fill in the column {campaign.target!r}, in any order and as far as you get; put an x in `skip` for rows "
         f"that cannot be labelled.\n{tell} {shlex.quote(str(output))}"
     )
 
@@ -235,7 +235,7 @@ def returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
     frame = table_of_files([path], (id, campaign.target), (id, campaign.target, "skip", *words(campaign)), **given)
     above = {LEADING_ZEROS.sub("", str(row[id])) for row in frame.attrs["above"] if row.get(id)}
     if lost := [one for one in campaign._ids if LEADING_ZEROS.sub("", str(one)) in above] if above else []:
-        said = f"rows with ids, {shown(lost)}, are above its header. If it was sorted with the rows, move it up."
+        said = f"rows with ids ({shown(lost)}) are above its header. If it was sorted with them, move it to the top."
         raise FileError(f"{path}: {said}")
     return frame
 
@@ -244,7 +244,7 @@ def filled(campaign: Campaign, frame: pd.DataFrame) -> pd.DataFrame:
     """What somebody has filled in, with ids and labels in their types."""
     id, target = campaign.id or "id", campaign.target
     if frame.reindex(columns=[target, "skip"]).isna().all(axis=None):
-        raise CampaignError(f"there is no label in the column {target!r} yet. Fill in some, and tell it again.")
+        raise CampaignError(f"the column {target!r} holds no labels yet. Fill in some, and tell the file again.")
     frame[id] = pd.Series(put_back(campaign, typed(campaign, frame[id])), frame.index, dtype=object)
     given = frame.attrs["dialect"], dialect_of(campaign)
     frame[target], _ = labels_of(frame[target], campaign._settings["kind"], *given)
@@ -261,11 +261,11 @@ def put_back(campaign: Campaign, ids: Sequence[Any]) -> list[Any]:
     for entry, id in enumerate(ids):
         same = dict.fromkeys([*fits.get(bare_number(id) or "", []), *([id] if id in known else [])])
         if len(same) > 1 and not (are_kept and id in known):
-            said = f"{id!r} may be {shown([*same])}, if a spreadsheet took zeros away. Write the id out, or use .xlsx."
+            said = f"{id!r} may mean {shown([*same])}, if a spreadsheet cut zeros. Write the id in full, or use .xlsx."
             raise CampaignError(said, [entry])
         found[entry] = id if id in known or len(same) != 1 else next(iter(same))
     if changed := [f"{id!r} as {now!r}" for id, now in zip(ids, found, strict=True) if now is not id]:
-        warn(f"ids are read as those asked for, {changed[0]}: spreadsheets change such ids. {len(changed)} in all.")
+        warn(f"ids that a spreadsheet changed are read as those asked for: {changed[0]}. {len(changed)} in all.")
     return found
 
 
@@ -275,11 +275,11 @@ def warn_of_others(campaign: Campaign, frame: pd.DataFrame) -> None:
     rows = frame.set_index(id)
     for name in rows.columns.difference([campaign.target, *columns, *RESERVED_IDS], sort=False):
         if len(cells := rows[name].dropna()):
-            warn(f"column {name!r} is none of the table: {len(cells)} cells are not kept, {shown(cells.tolist(), 1)}.")
+            warn(f"column {name!r} is not in the table: {len(cells)} cells are ignored, {shown(cells.tolist(), 1)}.")
     if set(columns) <= set(frame):
         now, before = row_hashes(rows[columns], campaign._readings), campaign._store.rows().hashes
         if others := rows.index[now != before[campaign._rows_of(rows.index.tolist())]].tolist():
-            warn(f"cells are others than in the table, and are not taken, in rows of {shown(others)}.")
+            warn(f"cells that differ from the table are ignored, in the rows {shown(others)}.")
 
 
 def words(campaign: Campaign) -> list[str]:
@@ -296,7 +296,7 @@ def of_label_studio(campaign: Campaign, path: str, annotator: str | None) -> lis
         raise FileError(f"{path} cannot be read: {error}. Export as JSON from Label Studio.") from None
     found = answers(exported, id=campaign.id or "id", target=campaign.target)
     if not found:
-        raise CampaignError("there is no label in it yet. Label some, and export again.")
+        raise CampaignError("it holds no labels yet. Label some rows, and export again.")
     ids = typed(campaign, [answer.id for answer in found])
     return [
         one._replace(id=id, label=plain_label(one.label, f"the label of {id!r}"), annotator=annotator or one.annotator)

@@ -32,7 +32,7 @@ def picture_of(options: argparse.Namespace) -> Path | None:
         return None
     picture = Path(options.output)
     if picture.suffix.lower() not in PICTURES:
-        raise FileError(f"--output must be a file {', '.join(PICTURES)}. Got {options.output!r}.")
+        raise FileError(f"--output must end in {' or '.join(PICTURES)}. Got {options.output!r}.")
     check_target(picture, options.force)
     return picture
 
@@ -66,7 +66,7 @@ def demo(options: argparse.Namespace) -> str:
     print(
         f"1,797 images of digits, whose labels are hidden. In each of {options.trials} trials a logistic regression "
         "starts from 30 random labels and gets 5 batches of 20 more, chosen in three ways: by skactive's default, from "
-        "the top of the BALD ranking, and uniformly at random. This takes some 15 seconds of one processor core.",
+        "the top of the BALD ranking, and uniformly at random. This takes about 15 seconds on one core.",
         file=sys.stderr,
     )
     X, y = load_digits(return_X_y=True)
@@ -121,13 +121,13 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, kind: str | None
     y = labels.to_numpy(dtype=float) if kind == "numbers" else labels.str.strip().to_numpy(dtype=str)
     X = frame.drop(columns=[name for name in (options.target, options.id) if name is not None])
     if not X.shape[1]:
-        raise FileError(f"{options.labels} must have a column beside the id and the target, for a model to learn from.")
+        raise FileError(f"{options.labels} must have a column besides the id and the target for a model to learn from.")
     needed = options.initial + options.rounds * options.n
     n_test = max(1, len(y) // 3)
     if len(y) - n_test < needed:
         raise FileError(
-            f"{options.labels} must have more labels: a third of the {len(y)} is for testing, and --initial and "
-            f"--rounds times -n take {needed} of the others. Lower these."
+            f"{options.labels} has too few labels: a third of its {len(y)} is for testing, and --initial plus "
+            f"--rounds times -n need {needed} of the others. Lower these."
         )
     prepared = fitted_preprocessing(
         X, readings_of(X, frame.attrs.get("decimal")), "skrub" if has_skrub() else "plain", options.seed
@@ -146,8 +146,8 @@ def _sentence(saved: Summary, summary: Summary, n_labels: int) -> str:
     row, scores = (next(row for row in of.rows if row["query"] == "default") for of in (saved, summary))
     found = row["saved"]
     if np.isnan(found.low):
-        return "Whether the default query would have saved labels cannot be told from these trials."
-    told = _TOLD.get(row["verdict"], "whether it saves any cannot be told from these trials")
+        return "These trials cannot tell whether the default query would have saved labels."
+    told = _TOLD.get(row["verdict"], "these trials cannot tell whether it saves any")
     if row["verdict"] not in _TOLD and (by := scores["verdict"].split(",")[0]) in _TOLD:
         told += f", though its scores were {by}"
     return (

@@ -92,18 +92,18 @@ def check_size(n_bytes: int, n_packed: int, remedy: str) -> None:
     most = max(MOST_UNPACKED, TIMES * n_packed)
     if n_bytes > most:
         raise ValueError(
-            f"it unpacks to more than {most / 2**20:,.0f} MiB, which is the limit for {n_packed / 2**20:,.1f} MiB that "
-            f"are packed. {remedy}"
+            f"it unpacks to more than {most / 2**20:,.0f} MiB, the limit for a packed file of "
+            f"{n_packed / 2**20:,.1f} MiB. {remedy}"
         )
 
 
 def check_target(path: Path, force: bool) -> None:
     """Refuse a path where no file can be written, or one is."""
     if len(os.fsencode(path.name)) > MOST_IN_NAME:
-        raise FileError(f"{path.name[:80]}... is too long a name: give one of {MOST_IN_NAME} bytes at most.")
+        raise FileError(f"{path.name[:80]}... is too long a name: use at most {MOST_IN_NAME} bytes.")
     if not path.parent.is_dir():
         raise FileError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
     if path.exists() and not path.is_file():
-        raise FileError(f"{path} is no regular file. Name another file.")
+        raise FileError(f"{path} is not a regular file. Name another file.")
     if path.exists() and not force:
         raise FileError(f"{path} exists. --force overwrites it, or name another file.")

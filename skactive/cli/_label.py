@@ -12,15 +12,15 @@ from ._commands import _answer, counted
 from ._exchange import opened
 
 OF_HOST = (
-    "Whoever in this network has an address sees rows and answers in that name, and nothing is encrypted: use --host "
-    "in a network that you trust."
+    "Anyone on this network who has an address sees rows and can answer in that name. Nothing is encrypted: use --host "
+    "only on a network that you trust."
 )
 
 
 def label(options: argparse.Namespace) -> str:
     """Serve the page until Ctrl-C."""
     if options.host is not None and not options.annotator:
-        raise CampaignError("`host` opens the page to others: say who labels, by --annotator NAME NAME.")
+        raise CampaignError("`host` opens the page to others: name the annotators by --annotator NAME NAME.")
     campaign = opened(options)
     given = {"batch": options.batch, "overlap": options.overlap, "host": options.host or "", "port": options.port}
     served = campaign.serve(options.annotator or "", **given)

@@ -93,7 +93,7 @@ def label_config(
 def answers(exported: Any, *, id: str, target: str) -> list[Answer]:
     """The answers in an export of Label Studio, labels as texts; of an annotator's for a row, the one changed last."""
     if not isinstance(exported, list):
-        raise ValueError("This is no export of Label Studio in its format JSON: it must be a list of tasks.")
+        raise ValueError("This is not a JSON export from Label Studio: it must be a list of tasks.")
     latest: dict[tuple[str | int, str], tuple[tuple[datetime.datetime, int], int, dict[str, Any]]] = {}
     for place, task in enumerate(exported, start=1):
         with _naming(task, place):
@@ -122,7 +122,7 @@ def _naming(task: Any, place: int) -> Iterator[None]:
         what = f"there is no {error}" if isinstance(error, KeyError) else error
         raise ValueError(
             f"Label Studio's {name} cannot be read: {what}. Export the project of the campaign as JSON, without "
-            "tasks of other origin."
+            "tasks from elsewhere."
         ) from error
 
 
@@ -136,11 +136,11 @@ def _label(results: list[dict[str, Any]], control: str) -> str:
     """The one label, as text."""
     names = sorted({result["from_name"] for result in results} - {control})
     if names:
-        raise ValueError(f"an annotation has a result of {names[0]!r}, and only those of {control!r} are read")
+        raise ValueError(f"an annotation has a result for {names[0]!r}, but only those for {control!r} are read")
     values = [result["value"].get("choices", result["value"].get("text")) for result in results]
     texts = [text for value in values for text in ([value] if isinstance(value, str) else value) if text != ""]
     if len(texts) != 1 or not isinstance(texts[0], str):
-        raise ValueError(f"an annotation must have one answer, and has {len(texts)}: {texts[:5]}")
+        raise ValueError(f"an annotation must have one answer, but has {len(texts)}: {texts[:5]}")
     return texts[0]
 
 
@@ -161,7 +161,7 @@ def _label_texts(labels: Sequence[Any] | None) -> list[str]:
         raise ValueError("There are no classes to choose from yet: name them by `labels` at the start of the campaign.")
     bad = [text for text in texts if not text.strip() or NOT_IN_XML.search(text)]
     if bad:
-        raise ValueError(f"The label {bad[0]!r} could not be given back by Label Studio: rename it.")
+        raise ValueError(f"The label {bad[0]!r} would not come back unchanged from Label Studio: rename it.")
     return texts
 
 

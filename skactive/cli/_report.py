@@ -89,12 +89,12 @@ def _last_batch(campaign: Campaign) -> str:
     history, table = campaign.history(), campaign.to_frame()
     asked = history[history["kind"] == "ask"]
     if asked.empty:
-        return "<p>No row was asked for yet.</p>"
+        return "<p>No rows have been asked for yet.</p>"
     last = int(asked["batch"].max())
     ids = asked["id"][asked["batch"] == last]
     frame = table.loc[[id for id in ids if id in table.index]]  # others are gone from the table
     labels = frame.pop(campaign.target)
-    fates = history.groupby("id")["kind"].last().map({"ask": "out", "skip": "skipped", "withdraw": "put back"})
+    fates = history.groupby("id")["kind"].last().map({"ask": "waiting", "skip": "skipped", "withdraw": "put back"})
     shown = frame.iloc[:, :SHOWN_COLUMNS]
     shown.insert(0, campaign.target, labels.astype(object).where(labels.notna(), fates.reindex(frame.index)))
     n_more = frame.shape[1] - SHOWN_COLUMNS

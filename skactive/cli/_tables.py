@@ -102,7 +102,7 @@ def _format_of(path: str, *others: str) -> tuple[Callable[..., Any], Callable[..
     suffix = os.path.splitext(str(path).lower().removesuffix(".gz"))[1]
     if suffix not in FORMATS or (_is_packed(path) and suffix in (".parquet", ".xlsx")):
         known = ", ".join([*FORMATS, *others])
-        raise FileError(f"{path}: a table is told by its suffix, one of {known}; .gz may follow those of text.")
+        raise FileError(f"{path}: the suffix of a table must be one of {known}; text files may add .gz.")
     return FORMATS[suffix]
 
 
@@ -119,13 +119,13 @@ def _named(table: Any, notes: list[str]) -> Any:
             raise ValueError(f"several columns have the name {name!r}. Rename all but one.")
         is_counter = i == 0 and table.num_columns > 1 and column.type == pa.int64() and not column.null_count
         if name.startswith("__index_level_") or (not name and is_counter and len(column)):
-            notes.append("the index that pandas wrote without a name was left out.")
+            notes.append("the unnamed index that pandas wrote is ignored.")
         elif name:
             kept[name] = column
         elif column.null_count < len(column):
             raise ValueError(f"column {i + 1} has no name. Name it, or remove it.")
     if not kept:
-        raise ValueError("the file has no column. It must begin with a header, the names of the columns.")
+        raise ValueError("the file has no columns. It must begin with a header, the names of the columns.")
     return pa.table(kept)
 
 
@@ -138,8 +138,8 @@ def _without_lists(name: str, column: Any) -> list[tuple[str, Any]]:
     reading = readings_of(cells.to_frame())[name]
     numbers = read(cells, reading)
     if reading.kind != "embedding" or (numbers.isna().all(axis=1) & cells.notna()).any():
-        remedy = "Leave it out, or make all lists of numbers, and of one length"
-        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. {remedy}.")
+        remedy = "Remove it, or make all of them lists of numbers of one length"
+        raise ValueError(f"column {name!r} holds values of type {kind}, not texts or numbers. {remedy}.")
     return [(place, pa.chunked_array([pa.array(numbers[place], from_pandas=True)])) for place in numbers]
 
 
@@ -167,7 +167,7 @@ def _decoded(content: bytes, file: File) -> str:
             if file.like.encoding != "cp1252":
                 file.notes.append(f"it is not UTF-8 (line {line}): read as Windows-1252.")
     if "\0" in text:
-        raise ValueError("it holds NUL characters, so it is no text. Save the table as UTF-8 text.")
+        raise ValueError("it holds NUL characters, so it is not text. Save the table as UTF-8 text.")
     return text
 
 
@@ -255,7 +255,7 @@ def _check_quotes(text: str, delimiter: str) -> None:
         for _ in rows:
             line = rows.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"line {line}: {error}. Is a quote never closed?") from error
+        raise ValueError(f"line {line}: {error}. Is a quotation mark not closed?") from error
 
 
 def _cells(column: Any) -> Any:
@@ -345,7 +345,7 @@ def _with_comma(value: Any) -> Any:
 def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("it has a key twice")
+        raise ValueError("it has a duplicate key")
     return found
 
 
@@ -357,7 +357,7 @@ def _read_lines(content: bytes, file: File) -> Any:
             try:
                 rows.append(json.loads(line, object_pairs_hook=without_doubles))
             except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number} is no JSON object: {error}") from error
+                raise ValueError(f"line {number} is not a JSON object: {error}") from error
             if not isinstance(rows[-1], dict):
                 raise ValueError(f"line {number} must be a JSON object, {{...}}")
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -376,7 +376,7 @@ def _write_lines(frame: pd.DataFrame, *_: Any) -> bytes:
 def _read_parquet(content: bytes, file: File) -> Any:
     texts = [one.name for one in parquet.read_schema(pa.BufferReader(content)) if _is_string(one.type)]
     packed = parquet.ParquetFile(pa.BufferReader(content), read_dictionary=texts)  # different ones once, until measured
-    known, remedy = packed.metadata, "Give it in Python, as a table in memory."
+    known, remedy = packed.metadata, "Pass it in Python as a table in memory."
     n_bytes = sum(known.row_group(i).total_byte_size for i in range(known.num_row_groups))
     check_size(max(n_bytes, 8 * known.num_rows * known.num_columns), len(content), remedy)
     table = packed.read()  # which takes no columns from names of folders
@@ -405,7 +405,7 @@ def _parquet_column(name: str, column: Any, as_text: bool) -> Any:
     if types.is_dictionary(kind):
         return _parquet_column(name, column.cast(kind.value_type), as_text)
     if types.is_binary(kind) or types.is_large_binary(kind):
-        raise ValueError(f"column {name!r} holds values of the kind {kind}, no texts or numbers. Leave it out.")
+        raise ValueError(f"column {name!r} holds values of type {kind}, not texts or numbers. Remove it.")
     if as_text and not _is_string(kind):
         return column_of(column.to_pylist(), True, name, [])
     if types.is_time(kind):
@@ -436,7 +436,7 @@ def packed(frame: pd.DataFrame, path: str, dialect: Dialect, choices: Choices | 
     with _told_of(path, "written"):
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         if len({*frame.columns} - {""}) < frame.shape[1]:
-            raise ValueError("columns must have names that differ.")
+            raise ValueError("columns must have different names.")
         frame.attrs = {"formats": frame.attrs.get("formats", {})}  # nothing else of what was found of another file
         content = write(frame, dialect, choices)
         return gzip.compress(content, mtime=0) if _is_packed(path) else content  # no time: equal tables, equal files

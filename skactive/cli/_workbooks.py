@@ -41,7 +41,7 @@ def read_workbook(content: bytes, file: File) -> Any:
     (_, *file.rows), cells = filled, [*filled.values()]
     errors = [cell.coordinate for row in cells for cell in row if cell.data_type == "e"]
     if errors:
-        file.notes.append(f"cells that hold an error are missing values: {shown(errors, 3)} of {sheet.title!r}.")
+        file.notes.append(f"cells with an error are read as missing: {shown(errors, 3)} of {sheet.title!r}.")
     names, columns = [], []
     for head, *below in itertools.zip_longest(*cells):  # column by column
         names.append(str(_of_cell(head, True) or ""))
@@ -67,7 +67,7 @@ def _sheet_of(book: Any, file: File) -> tuple[Any, int]:
     file.found(sheet=title)
     file.begins_at(headers[title])
     if len(seen) > 1 and title not in (asked, like):
-        file.notes.append(f"of {len(seen)} sheets, {title!r} was read. --sheet names another.")
+        file.notes.append(f"sheet {title!r} of {len(seen)} was read. --sheet selects another.")
     return sheets[title], headers[title].row
 
 
@@ -90,7 +90,7 @@ def _check_formulas(content: bytes) -> None:
         check_size(n_bytes, len(content), "Save it as .csv, if that is right.")
         for name in packed.namelist():
             if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name) and (found := re.search(without, packed.read(name))):
-                raise ValueError(f"cell {found[1].decode()} holds a formula without a result: open and save it.")
+                raise ValueError(f"cell {found[1].decode()} holds a formula without a result. Open and save the file.")
 
 
 def write_workbook(frame: pd.DataFrame, _: Dialect, choices: Choices | None) -> bytes:
@@ -98,7 +98,7 @@ def write_workbook(frame: pd.DataFrame, _: Dialect, choices: Choices | None) -> 
     import openpyxl
 
     if len(frame) >= SHEET_ROWS:
-        raise ValueError(f"a sheet holds {SHEET_ROWS - 1} rows, and there are {len(frame)}. Write .csv.")
+        raise ValueError(f"a sheet holds at most {SHEET_ROWS - 1} rows, not {len(frame)}. Write .csv.")
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("table")
     cells = [
@@ -143,7 +143,7 @@ def _as_cell(sheet: Any, value: Any, shown_as: str | None = None) -> Any:
     made = openpyxl.cell.WriteOnlyCell(sheet)
     if isinstance(value, str) and value:
         if len(value) > CELL_CHARACTERS:
-            raise ValueError(f"a cell holds {CELL_CHARACTERS} characters, and a text has {len(value)}. Write .csv.")
+            raise ValueError(f"a cell holds at most {CELL_CHARACTERS} characters, not {len(value)}. Write .csv.")
         value.encode()  # refuses half of a character here
         value = re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", value)
         value = re.sub("[\0-\x08\x0b-\x1f]", lambda found: f"_x{ord(found[0]):04X}_", value)

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from .._utils.randomness import check_rng
-from .._utils.types import TableName
+from .._utils.types import Floats, TableName
 from .._utils.validation import as_array, integer, number, one_of, real_array
 
 __all__ = ["load_table", "make_causal", "make_repeated"]
 
-Floats = NDArray[np.float64]
 
 TABLES = {path.name.split(".")[0]: path for path in Path(__file__).parent.glob("data/*.csv.gz")}
 

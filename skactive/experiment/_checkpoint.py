@@ -68,7 +68,7 @@ class Checkpoint:
         before, now = begun["versions"], versions()
         changed = [f"{name} {before.get(name)} (now {now[name]})" for name in now if now[name] != before.get(name)]
         if changed:
-            warn(f"{file} was begun with {', '.join(changed)}: numbers may differ in the last digits or more.")
+            warn(f"{file} was written with {', '.join(changed)}: results may differ, in the last digits or by more.")
         experiment = digest([begun["settings"], entropy])
         return cls(file, entropy, experiment, dict(zip(queries, digests.values(), strict=True)), os.getpid())
 
@@ -94,7 +94,7 @@ class Checkpoint:
             elif known != round_:
                 raise ValueError(
                     f"{self.file} has another record of round {round_.round} of query {round_.query!r} in trial "
-                    f"{round_.trial}: the query or the estimator did not do the same again. Give a new path."
+                    f"{round_.trial}: the query or the estimator did not repeat itself. Give a new path."
                 )
 
     def _part_of(self, query: str) -> str:
@@ -156,6 +156,6 @@ def _check_same(file: SqliteFile, before: Mapping[str, Any], now: Mapping[str, A
     for name in (*before, *now):
         if before.get(name) != now.get(name):
             raise ValueError(
-                f"{file} is of another experiment: its `{name}` was not the same. Give a new path, or the former "
+                f"{file} belongs to another experiment: its `{name}` was different. Give a new path, or the former "
                 "value. Functions and classes of your own count by their code and by what it uses."
             )

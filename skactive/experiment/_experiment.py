@@ -97,11 +97,11 @@ def run_experiment(
         the pool, as modAL's strategies do. Those of this package choose each batch by a clone with a seed of its own;
         any other callable is copied for each run, and called as it is.
     X : array-like of shape (n_points, ...)
-        numpy array, DataFrame, which is passed to the estimator as it is, sparse array or list.
+        numpy array, sparse array, list, or DataFrame, which is passed to the estimator as it is.
     y : array-like of shape (n_points, ...)
         All labels; the model sees only those acquired. None may be missing. A Series is matched to the rows of a
-        DataFrame by its index. A row may have several labels, as its pixels have; then no split is stratified, and
-        ``scoring`` has to take such labels.
+        DataFrame by its index. A row may have several labels, one per pixel for example; then no split is stratified,
+        and ``scoring`` has to accept such labels.
     X_test, y_test : array-like, optional
         A separate test set; then all rows of X can be labelled.
     sample_weight : array-like of shape (n_points,), optional
@@ -122,7 +122,7 @@ def run_experiment(
         Batches, or labels, to acquire in each run beyond the initial labels. Give one of them. A run also ends when the
         pool is empty.
     n_trials : int, default=8
-        Paired trials. Eight is the least number with which each of six queries can be told from a seventh.
+        Paired trials. Eight is the least number with which each of six queries can be distinguished from a seventh.
     scoring : str, callable, list or dict of these, optional
         Names of scikit-learn's scorers, or callables ``scorer(estimator, X_test, y_test)``; larger is better. A
         callable with a keyword-only parameter ``rows`` gets the positions of the test rows in X (or ``X_test``), to
@@ -142,7 +142,7 @@ def run_experiment(
     -------
     ExperimentResult
         Records of all rounds. Its ``failures`` are the runs in which the estimator, the query or a scorer raised an
-        error, and a warning reports them. With a checkpoint they are tried again. It is an error if all failed.
+        error, and a warning reports them. With a checkpoint they are tried again. If all runs fail, an error is raised.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def _as_text(value: Any) -> Any:
 
 def _check_queries(queries: Any) -> None:
     if not isinstance(queries, Mapping) or not queries or not all(isinstance(name, str) for name in queries):
-        raise TypeError(f"`queries` must be a dict from names to queries, one or more. Got {queries!r} instead.")
+        raise TypeError(f"`queries` must be a dict from names to queries, at least one. Got {queries!r} instead.")
     for name, query in queries.items():
         if isinstance(query, type) or not callable(query):
             raise TypeError(f"`queries`[{name!r}] must be a query or a callable. Got {query!r} instead.")
@@ -251,8 +251,8 @@ def _report_failures(failures: Sequence[Failure], n_runs: int) -> None:
     if len(failures) == n_runs:
         raise RuntimeError(f"Every run failed. The first, query {first.query!r}: {first.message}\n{first.traceback}")
     warn(
-        f"{len(failures)} of {n_runs} runs failed and are left out of summaries; `failures` of the result has their "
-        f"errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "
+        f"{len(failures)} of {n_runs} runs failed and are left out of summaries: see `failures` of the result for "
+        f"their errors. The first, query {first.query!r} in trial {first.trial}, round {first.round}: "
         f"{first.type}: {first.message}"
     )
 

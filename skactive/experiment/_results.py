@@ -165,8 +165,8 @@ class ExperimentResult:
         level : float, optional
             Score for which to count the labels needed. By default, for each score, the highest that every run reaches.
         margin : float, optional
-            A difference of scores that does not matter. By default 0.01 of scores known to lie between 0 and 1, as
-            accuracies do, and 0 of others, which are in units of their own.
+            A difference of scores that does not matter. By default 0.01 for scores known to lie between 0 and 1, such
+            as accuracies, and 0 for others, which have units of their own.
 
         Returns
         -------
@@ -177,16 +177,16 @@ class ExperimentResult:
             * ``labels``: number of labels at which straight lines between evaluations reach ``level``, over the
               ``reached`` trials that do;
             * ``difference``: of ``mean`` to the reference in the same trials, with the p-value of a sign-flip test,
-              uncorrected (``p_value``) and corrected for the number of queries (``p_holm``); NaN of so few trials that
-              it could not be 0.05 (one comparison takes 6, two or three take 7, up to six 8);
+              uncorrected (``p_value``) and corrected for the number of queries (``p_holm``); NaN with too few trials
+              for it to reach 0.05 (one comparison needs 6, two or three need 7, up to six need 8);
             * ``verdict``: "better" or "worse" if the interval of the difference is on one side of 0 and ``p_holm`` is
               0.05 or less, "within the margin" if the interval is, or both; else, and without a p, "cannot be told";
             * ``trials_to_tell``, where it cannot be told: how many would tell the difference seen, by its spread
               (Student's test, 80 % power, 5 % over all comparisons); infinite beyond 1,000.
 
             Intervals are Student's, 95 %, and not corrected; those of accuracies end at 0 and 1. They are too short for
-            few skewed values. A trial in which a run failed is left out for all queries; a query of which all runs
-            failed is left out by itself.
+            few skewed values. A trial in which a run failed is left out for all queries; a query whose runs all failed
+            is left out alone.
 
         References
         ----------
@@ -203,7 +203,7 @@ class ExperimentResult:
             limits = self.limits_of(score)
             of = [_compare(score, query, runs, reference, goal, limits) for query in runs]
             rows += _judged(of, "difference", _POINT * np.isfinite(limits[1]) if margin is None else margin)
-        return Summary("mean over acquisitions, the first labels left out", reference, rows)
+        return Summary("mean over acquisitions, without the first labels", reference, rows)
 
     def label_savings(self, reference: str | None = None, *, level: float | None = None) -> Summary:
         """How many fewer labels than the reference each query needs.
@@ -271,7 +271,7 @@ class Summary:
         if all(row["n_trials"] >= statistics.fewest_trials(n) for row in compared):
             return _NOTE
         fewest = statistics.fewest_trials(n)
-        return f"{_NOTE}\np and verdicts take {fewest} trials or more (comparisons: {n}); of fewer no p can be 0.05."
+        return f"{_NOTE}\np and verdicts need {fewest} trials or more (comparisons: {n}): with fewer no p is 0.05."
 
     def _tables(self) -> list[html.Table]:
         """The texts that are shown, a table for each score."""

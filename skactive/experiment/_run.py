@@ -25,6 +25,7 @@ from .. import _modal as modal
 from .._utils import randomness as global_random
 from .._utils.devices import one_thread
 from .._utils.randomness import seeded_clone
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     check_labels_of,
     check_positions,
@@ -44,7 +45,6 @@ try:
 except ImportError:  # joblib before 1.6 brings its own
     from joblib.externals import cloudpickle
 
-Rows = NDArray[np.int64]
 _SPLIT, _INITIAL, MODEL, QUERY = range(4)
 _COLUMNS = ("trial", "query", "round", "n_labelled", "indices", "query_seconds", "fit_seconds")
 
@@ -57,7 +57,7 @@ class Data:
     y: NDArray[Any]
     X_test: Any
     y_test: Any
-    sample_weight: NDArray[np.float64] | None = None
+    sample_weight: Floats | None = None
 
     @classmethod
     def checked(cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, sample_weight: Any = None) -> Data:
@@ -74,16 +74,16 @@ class Data:
             y_test = labels_to_fit(estimator, check_labels_of(containers.count_rows(X_test), y_test, "_test"))
         return cls(X, y, X_test, y_test, sample_weight)
 
-    def rows(self, rows: Rows) -> tuple[Any, NDArray[Any]]:
+    def rows(self, rows: Indices) -> tuple[Any, NDArray[Any]]:
         return containers.take_rows(self.X, rows), self.y[rows]
 
-    def test(self, rows: Rows | None) -> tuple[Any, NDArray[Any], Rows]:
+    def test(self, rows: Indices | None) -> tuple[Any, NDArray[Any], Indices]:
         """Test set of a trial, and the positions of its rows in the caller's data."""
         if rows is None:
             return self.X_test, self.y_test, np.arange(len(self.y_test))
         return *self.rows(rows), rows
 
-    def weights(self, estimator: Any, rows: Rows) -> dict[str, Any]:
+    def weights(self, estimator: Any, rows: Indices) -> dict[str, Any]:
         if self.sample_weight is None:
             return {}
         return {str(weight_keyword(estimator)): self.sample_weight[rows]}
@@ -174,7 +174,7 @@ class _Run:
         twin = seeded_clone(self.query, np.random.default_rng(seed))
         return twin.set_params(random_state=seed) if "random_state" in twin.get_params(deep=False) else twin
 
-    def room(self, labelled: Rows, number: int) -> int:
+    def room(self, labelled: Indices, number: int) -> int:
         """How many labels this round acquires."""
         experiment, n_left = self.experiment, len(self.trial.train) - len(labelled)
         if experiment.n_rounds is not None and number > experiment.n_rounds:
@@ -186,7 +186,7 @@ class _Run:
     def _seed(self, purpose: int, number: int) -> int:
         return seed(self.experiment.entropy, purpose, self.trial.number, number)
 
-    def _ask(self, query: Any, learner: Any, labelled: Rows, number: int) -> tuple[Rows, float]:
+    def _ask(self, query: Any, learner: Any, labelled: Indices, number: int) -> tuple[Indices, float]:
         """The next batch, as positions in the caller's X, and the seconds that the query took."""
         pool = np.setdiff1d(self.trial.train, labelled, assume_unique=True)
         X_pool, _ = self.experiment.data.rows(pool)
@@ -203,7 +203,7 @@ class _Run:
             seconds = time.perf_counter() - start
         return pool[indices], seconds
 
-    def _fit(self, labelled: Rows, number: int) -> tuple[Any, float]:
+    def _fit(self, labelled: Indices, number: int) -> tuple[Any, float]:
         """A learner around a new model of the rows labelled so far, and the seconds its fit took."""
         seed = self._seed(MODEL, number)
         model = seeded_clone(self.experiment.estimator, np.random.default_rng(seed))
@@ -219,7 +219,7 @@ class _Run:
             return evaluate(self.experiment.scorers, model, *self.experiment.data.test(self.trial.test))
 
 
-def _labelled(rounds: Sequence[Round]) -> Rows:
+def _labelled(rounds: Sequence[Round]) -> Indices:
     return np.array([i for done in rounds for i in done.indices], dtype=np.int64)
 
 
@@ -235,7 +235,7 @@ def name_scorers(scoring: Any, estimator: Any) -> dict[str, Any]:
         raise TypeError(f"`scoring` must be a name, a callable, or a list or dict of these. Got {shown(scoring)}.")
     if not scoring or not all(isinstance(name, str) and name not in _COLUMNS for name in scoring):
         raise ValueError(
-            f"`scoring` must have one name or more, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
+            f"`scoring` must have at least one name, and none of {', '.join(_COLUMNS)}. Got {list(scoring)!r} instead."
         )
     check_scoring(estimator, scoring=dict(scoring))  # scikit-learn's own error for a name that it does not know
     return dict(scoring)
@@ -293,7 +293,7 @@ class BatchError(ValueError):
     """A query returned what is no batch."""
 
 
-def _checked_answer(answer: Any, k: int, n_pool: int, name: str) -> NDArray[np.int64]:
+def _checked_answer(answer: Any, k: int, n_pool: int, name: str) -> Indices:
     """What a query of an experiment returned: bare positions, or a pair with positions first."""
     if isinstance(answer, tuple) and len(answer) == 2 and np.ndim(answer[0]) > 0:
         answer = answer[0]
@@ -312,9 +312,9 @@ class Trial:
     """One trial: positions of rows in the caller's X; ``test`` is None where there is a separate test set."""
 
     number: int
-    train: Rows
-    test: Rows | None
-    initial: Rows
+    train: Indices
+    test: Indices | None
+    initial: Indices
 
 
 def seed(entropy: Sequence[int], purpose: int, trial: int, round_: int = 0) -> int:
@@ -360,21 +360,21 @@ def plan_trials(
     return trials
 
 
-def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Rows, Rows]]:
+def _checked_splits(splits: Any, n_points: int, n_trials: int) -> list[tuple[Indices, Indices]]:
     pairs = []
     for t, pair in enumerate(_check_by_trial("splits", splits, n_trials)):
         train, test = (np.sort(check_positions(f"splits[{t}]", rows, n_points)) for rows in pair)
         if len(common := np.intersect1d(train, test)):
-            raise ValueError(f"`splits` must have no row on both sides. Got row {common[0]} in trial {t}.")
+            raise ValueError(f"`splits` must have no row in both parts. Got row {common[0]} in trial {t}.")
         pairs.append((train, test))
     return pairs
 
 
 def _split(
-    n_points: int, start: Rows | None, strata: NDArray[Any] | None, n_test: int, seed: int
-) -> tuple[Rows, Rows | None]:
+    n_points: int, start: Indices | None, strata: NDArray[Any] | None, n_test: int, seed: int
+) -> tuple[Indices, Indices | None]:
     """Training and test rows, stratified if every class can be on both sides; first labels are training rows."""
-    rows: Rows = np.arange(n_points)
+    rows: Indices = np.arange(n_points)
     if n_test == 0:
         return rows, None
     free = rows if start is None else np.setdiff1d(rows, start)
@@ -388,7 +388,7 @@ def _split(
     return np.setdiff1d(rows, test), np.sort(test)
 
 
-def choose_initial(train: Rows, strata: NDArray[Any] | None, n_initial: int, rng: np.random.Generator) -> Rows:
+def choose_initial(train: Indices, strata: NDArray[Any] | None, n_initial: int, rng: np.random.Generator) -> Indices:
     """First labels at random, in random order. With strata, each class has its share, but at least one."""
     if strata is None:
         return rng.choice(train, n_initial, replace=False)

@@ -108,7 +108,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         ----------
         X : array-like of shape (n_rows, n_features), or (n_rows, ...) with a ``module``
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-            Labels of any type that sorts, or numbers for the regressor. Several labels a row are columns of 0 and 1,
+            Labels of any type that sorts, or numbers for the regressor. Several labels per row are columns of 0 and 1,
             each a label that holds or does not; several targets are columns of numbers.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows in the loss. Rows of weight 0 are left out.
@@ -145,7 +145,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         embeddings = TappedNet(_AskedNet(self))(X)
         if not embeddings.shape[1]:
             raise ValueError(
-                "`embed` returns what enters the linear layer or convolution that makes the outputs, and no single one "
+                "`embed` gives the input of the linear or convolution layer that makes the outputs, but no single one "
                 "makes them. Let the module's forward pass return what such a layer does."
             )
         return embeddings.astype(np.float32, copy=False)

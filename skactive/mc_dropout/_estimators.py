@@ -1,4 +1,4 @@
-"""The classifier, and the regressor beside it: what the net is trained on, and what its outputs mean."""
+"""The classifier and the regressor: what the net is trained on, and what its outputs mean."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     device : str or torch.device, default="auto"
         "auto" is CUDA if there is a device, else the CPU.
     classes : array-like, optional
-        All labels, those not seen yet included: each gets a column.
+        All labels, including those not seen yet: each gets a column.
     module_params : dict, optional
         Keyword arguments of ``module``.
     output : {"logits", "probabilities", "log_probabilities"}, default="logits"
@@ -64,7 +64,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     predict_batch_size : int, default=256
         Rows of a forward pass in prediction and for draws; halved, with a warning, when memory runs out.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds weights, shuffling, validation rows and masks. Torch's global generator is neither read nor moved.
+        Seeds weights, shuffling, validation rows and masks. Torch's global generator is neither read nor advanced.
     verbose : int, default=0
         Above 0 skorch prints a line for each epoch.
     callbacks : list of skorch callbacks, optional
@@ -73,9 +73,9 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels; of several labels a row, their columns.
+        Sorted labels; for several labels per row, their columns.
     multilabel_ : bool
-        Whether it was fitted to several labels a row.
+        Whether it was fitted to several labels per row.
     net_ : skorch.NeuralNetClassifier
         The trained net; ``net_.module_`` is the torch module and ``net_.history`` its losses. Its labels are the
         positions in ``classes_``.
@@ -128,7 +128,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Train for one more epoch, optimizer state included; the first call begins a new net.
+        """Train for one more epoch, optimizer state included; the first call starts a new net.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         Returns
         -------
         ndarray of shape (n_points, n_classes)
-            Columns in the order of ``classes_``; of several labels a row, the probability of each to hold.
+            Columns in the order of ``classes_``; for several labels per row, the probability that each holds.
         """
         probabilities = self._predict_mean(X)
         probabilities /= probabilities.sum(axis=1, keepdims=True)  # float32 rows miss the sum 1 by 1e-7
@@ -198,12 +198,12 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
             )
         for name in ("class_weight", "classes"):
             if getattr(self, name) is not None:
-                raise ValueError(f"`{name}` must be None for several labels a row. Got {shown(getattr(self, name))}.")
+                raise ValueError(f"`{name}` must be None for several labels per row. Got {shown(getattr(self, name))}.")
 
     def _encoded(self, data: Data, goes_on: bool, classes: Any = None) -> tuple[dict[str, Any], Data, int]:
         has_several = data.target.ndim > 1
         if goes_on and data.target.shape[1:] != self.classes_.shape * self.multilabel_:
-            raise ValueError(f"`y` must have as many labels a row as before. Got shape {data.target.shape}.")
+            raise ValueError(f"`y` must have as many labels per row as before. Got shape {data.target.shape}.")
         if has_several:
             labels = np.arange(data.target.shape[1])
             learned = {"classes_": labels, "multilabel_": True}
@@ -211,7 +211,7 @@ class MCDropoutClassifier(ClassifierMixin, BaseMCDropout):
         declared = self.classes if classes is None else classes
         if goes_on and declared is not None and not np.array_equal(np.unique(declared), self.classes_):
             raise ValueError(
-                f"`classes` must stay the same while training goes on. Got {np.unique(declared)}, and {self.classes_} "
+                f"`classes` must stay the same while training goes on. Got {np.unique(declared)}, but {self.classes_} "
                 "before."
             )
         labels = check_classes(data.target, self.classes_ if goes_on else declared)
@@ -258,7 +258,7 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
     hidden_layer_sizes, dropout, activation, lr, optimizer, weight_decay, batch_size, max_epochs, n_draws
         As in `MCDropoutClassifier`.
     module, module_params
-        As in `MCDropoutClassifier`, with one output a row.
+        As in `MCDropoutClassifier`, with one output per row.
     early_stopping, warm_start, device, predict_batch_size, random_state, verbose, callbacks
         As in `MCDropoutClassifier`.
 
@@ -306,7 +306,7 @@ class MCDropoutRegressor(RegressorMixin, BaseMCDropout):
         target = float64_array("y", data.target)
         mean, scale = self._target_scale if goes_on else training.mean_and_scale(target)
         if np.shape(mean) != target.shape[1:]:
-            raise ValueError(f"`y` must have as many targets a row as before. Got shape {target.shape}.")
+            raise ValueError(f"`y` must have as many targets per row as before. Got shape {target.shape}.")
         target = ((target - mean) / scale).astype(np.float32)
         return {"_target_scale": (mean, scale)}, replace(data, target=target), int(np.size(mean))
 

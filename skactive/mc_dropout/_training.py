@@ -149,12 +149,12 @@ def check_declared(outputs: Tensor, output: str) -> None:
     if output == "logits":
         if outputs.shape[1] > 1 and _are_probabilities(outputs, 1e-6):
             raise ValueError(
-                "`output`='logits' declares numbers of any sign and sum, and this `module` returns probabilities. "
+                "`output`='logits' declares numbers of any sign and sum, but this `module` returns probabilities. "
                 'Set `output`="probabilities".'
             )
     elif not _are_probabilities(outputs.exp() if output == "log_probabilities" else outputs, 1e-3):
         raise ValueError(
-            f"`output`={output!r} declares the {output} of classes, and this `module` returns none. "
+            f"`output`={output!r} declares the {output} of classes, but this `module` returns none. "
             f"Got {outputs[0].tolist()} for the first row."
         )
 
@@ -243,7 +243,7 @@ def rows_to_hold_out(strata: NDArray[Any], rng: np.random.Generator) -> NDArray[
     if held_out.any():
         return held_out
     warn(
-        f"`early_stopping` needs validation rows, and {n_rows} training rows leave none to spare: the net trained on "
+        f"`early_stopping` needs validation rows, but {n_rows} training rows leave none to spare: the net trained on "
         "all of them for `max_epochs`."
     )
     return None

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.decomposition import PCA
 
+from .._utils.types import Floats, Indices
 from .._utils.validation import check_positions, check_reference
 from . import _drawing as drawing
 
@@ -36,7 +37,7 @@ class LearningCurveDisplay:
     order : sequence of str, optional
         All queries, shown or not, in the order of their colours: a query looks alike in all figures of the same order.
     limits : tuple of float, default=(-inf, inf)
-        Ends that no band passes; `from_result` sets 0 and 1 for accuracies.
+        Ends that no band exceeds; `from_result` sets 0 and 1 for accuracies.
 
     Attributes
     ----------
@@ -212,7 +213,7 @@ def _finished_runs(
         if not finished:
             raise ValueError(
                 f"`result` must hold a finished run of each query. Got none of {name!r}: see its `failures`, and leave "
-                "the query out by `queries`."
+                "out the query by `queries`."
             )
     return scoring, runs
 
@@ -225,9 +226,7 @@ def _within_trials(mine: dict[int, Run], theirs: dict[int, Run]) -> list[Run]:
     ]
 
 
-def _aligned(
-    by_query: Mapping[str, Sequence[Run]],
-) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.float64]]]:
+def _aligned(by_query: Mapping[str, Sequence[Run]]) -> tuple[dict[str, Indices], dict[str, Floats]]:
     """Numbers of labels at which all runs of a query were evaluated, and scores of shape (n_trials, n_evaluations)."""
     n_labelled, scores = {}, {}
     for query, runs in by_query.items():
@@ -326,7 +325,7 @@ class BatchDisplay:
             For ``ax.scatter`` of the batch.
         """
         if not batches:
-            raise ValueError("`batches` must hold one batch or more, by name. Got none.")
+            raise ValueError("`batches` must hold at least one batch, by name. Got none.")
         coordinates, axis_names = _place(X, coordinates)
         n_points = len(coordinates)
         return cls(
@@ -362,7 +361,7 @@ class BatchDisplay:
         return ax.scatter(*np.asarray(self.coordinates)[rows].T, **look)
 
 
-def _place(X: Any, coordinates: ArrayLike | None) -> tuple[NDArray[np.float64], tuple[str, str]]:
+def _place(X: Any, coordinates: ArrayLike | None) -> tuple[Floats, tuple[str, str]]:
     if coordinates is not None:
         where = np.asarray(coordinates, dtype=np.float64)
         if where.ndim != 2 or where.shape[1] != 2:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .._utils import statistics
 from .._utils.statistics import Ends
+from .._utils.types import Floats
 from .._utils.validation import import_optional
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -142,7 +143,7 @@ def draw_band(ax: Any, x: NDArray[Any], mean: Any, low: Any, high: Any, **look: 
     return line, ax.fill_between(x, low, high, facecolor=(colour, 0.12), edgecolor=(colour, 0.4), linewidth=0.6)
 
 
-def _limit_to(ax: Any, values: NDArray[np.float64], level: float | None) -> None:
+def _limit_to(ax: Any, values: Floats, level: float | None) -> None:
     values = values[~np.isnan(values)]
     extent = np.ptp(values) if len(values) else 0.0
     if extent == 0:

@@ -11,11 +11,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-Floats = NDArray[np.float64]
-
+from .._utils.types import Floats
 
 Weights = tuple[Floats, Floats]
 """Coefficients and intercepts: (C, p) and (C,) of the mode, (p, C, K) and (C, K) of draws."""

@@ -136,7 +136,7 @@ def _represent(estimator: Any) -> Represent:
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"`estimator` must be a classifier with predict_proba. Got a {type(estimator).__name__} without it. "
-            "CalibratedClassifierCV gives any classifier one."
+            "CalibratedClassifierCV adds it to any classifier."
         )
     return _ByMethods(estimator, lambda model, X: (class_outputs(model.predict_proba(X), model), _embed(model)(X)))
 
@@ -235,9 +235,6 @@ class RepresentedNet(TappedNet):
             probabilities = probabilities / probabilities.sum(1, keepdim=True)
         shapes.append(probabilities.shape[1:])
         return torch.cat([probabilities.flatten(1), embeddings.to(probabilities)], dim=1)
-
-
-# Leaves of trees
 
 
 def leaves_by(estimator: Any) -> Leaves | None:

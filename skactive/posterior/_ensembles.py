@@ -38,6 +38,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from .. import _containers as containers
 from .. import _modal as modal
 from .._utils.randomness import check_rng, seeded_clone
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     N_JOBS,
     FewMembersError,
@@ -54,9 +55,6 @@ from .._utils.validation import (
 )
 from ._registry import PredictDraws, WithPlaces, check_features, has_source, innermost, sample_posterior, source
 from ._wrappers import Composed, FitParams, fit_with, labels_to_fit, part_to_fit, weight_keyword, without_searches
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 """Their draws are fixed functions by construction, so that checking this would only take time."""
@@ -109,7 +107,7 @@ def _bagging(estimator: Any, n_draws: int | None, rng: np.random.Generator) -> P
     pairs = list(zip(estimator.estimators_, estimator.estimators_features_, strict=True))
     members, answer = choose_members(pairs, n_draws, rng), _answer_of_members(estimator)
 
-    def predict_draws(X: Any) -> NDArray[np.float64]:
+    def predict_draws(X: Any) -> Floats:
         X = check_features(estimator, X, dtype=None)  # as bagging does: members check values and dtypes
         return np.stack([answer(member, X[:, features]) for member, features in members])
 
@@ -168,7 +166,7 @@ def _classes_to_member(ensemble: Any, member: Any) -> NDArray[Any]:
     others = np.setdiff1d(known, ensemble.classes_)
     if len(others):
         raise ValueError(
-            f"`estimator` must have members that know its classes alone, {ensemble.classes_}. This "
+            f"`estimator` must have members that know only its classes, {ensemble.classes_}. This "
             f"{type(ensemble).__name__} has a {type(member).__name__} that was fitted to {others} as well. Fit the "
             "ensemble to labels of all classes that its members know."
         )
@@ -208,7 +206,7 @@ class _Given(ClassifierMixin, BaseEstimator):
         return X
 
 
-def _calibrated_draws(member: Any, draws: Any) -> NDArray[np.float64]:
+def _calibrated_draws(member: Any, draws: Any) -> Floats:
     draws = as_array(draws)
     on_draws = copy.copy(member)
     on_draws.estimator = _Given(member.estimator.classes_)
@@ -239,7 +237,7 @@ def choose_members(members: Sequence[Any], n_draws: int | None, rng: np.random.G
     return [members[i] for i in np.sort(rng.choice(len(members), n_draws, replace=False))]
 
 
-def member_probabilities(member: Any, X: Any, classes: Any) -> NDArray[np.float64]:
+def member_probabilities(member: Any, X: Any, classes: Any) -> Floats:
     """(n_points, n_classes, ...) in the order of ``classes``, a list if of several outputs; else votes."""
     if not hasattr(member, "predict_proba"):
         return _votes(member, X, classes)
@@ -255,14 +253,11 @@ def member_probabilities(member: Any, X: Any, classes: Any) -> NDArray[np.float6
     return aligned
 
 
-def _votes(member: Any, X: Any, classes: Any) -> NDArray[np.float64]:
+def _votes(member: Any, X: Any, classes: Any) -> Floats:
     votes = np.asarray(member.predict(X))[:, np.newaxis]
     if isinstance(classes, list):
         return stacked_outputs([votes[..., i] == known for i, known in enumerate(classes)]).astype(np.float64)
     return (votes == classes).astype(np.float64)
-
-
-# The bootstrap
 
 
 def bootstrap(
@@ -281,13 +276,13 @@ def bootstrap(
     Parameters
     ----------
     estimator : estimator
-        Anything that scikit-learn can clone; of a fitted search, the best estimator. Members without ``predict_proba``
+        Anything that scikit-learn can clone; for a fitted search, the best estimator. Members without ``predict_proba``
         vote.
     X : array-like of shape (n_labelled, ...)
         Training data.
     y : array-like of shape (n_labelled,) or (n_labelled, n_outputs)
         Labels. Classes are resampled one by one, so that every member knows all of them; BALD is smaller for this. Rows
-        of several labels are resampled as they are, and a class that a resample lacks comes back by one of its rows.
+        of several labels are resampled as they are, and a class that a resample lacks is added by one of its rows.
     n_draws : int or None
         Number of members; None is 20.
     rng : numpy.random.Generator
@@ -326,7 +321,7 @@ def bootstrap(
     _check_can_be_refitted(estimator)
     X, y = containers.prepare_pool(X, "X"), labels_to_fit(estimator, y)
     if len(y) != containers.count_rows(X) or not len(y):
-        raise ValueError(f"`y` must have a label for each row of `X`, one or more. Got {len(y)} labels.")
+        raise ValueError(f"`y` must have a label for each row of `X`, at least one. Got {len(y)} labels.")
     weight = check_sample_weight(sample_weight, len(y))
     classes, has_several = _classes_of_labels(estimator, y), y.ndim > 1
     most = math.inf if _takes_counts(estimator) else _MOST_COPIES * len(y)
@@ -428,13 +423,13 @@ def _check_can_be_refitted(estimator: Any) -> None:
     if frozen is not None:
         name = type(frozen.estimator).__name__
         raise ValueError(
-            "`estimator` must be fitted anew, and it holds a FrozenEstimator, which stays as it is: all refits would "
+            "`estimator` must be refitted, but it holds a FrozenEstimator, which is never refitted: all copies would "
             f"be this {name}. Give the {name} without FrozenEstimator."
         )
     cv = getattr(estimator, "cv", None)
     if isinstance(cv, str) and cv == "prefit":
         raise ValueError(
-            f'`estimator` must be fitted anew, and a {type(estimator).__name__} with cv="prefit" cannot: a copy has '
+            f'`estimator` must be refitted, but a {type(estimator).__name__} with cv="prefit" cannot be: a copy has '
             "members that are not fitted. Put each member into a FrozenEstimator, and leave `cv` at None."
         )
 

@@ -22,7 +22,6 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.special import log_expit, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
@@ -41,10 +40,9 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._utils.types import Floats
 from .._utils.validation import NoPosteriorError, check_n_draws, several_outputs_error
 from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
-
-Floats = NDArray[np.float64]
 
 # A correlation of the prior is then off by 1/sqrt(1024) = 0.03 at most (standard deviation): a third of the 0.1 that
 # the default of a hundred draws leave in it anyhow. Close to data, where little variance is left, it is off by more.
@@ -65,7 +63,7 @@ def _classifier(estimator: Any, n_draws: int | None, rng: np.random.Generator) -
     n_draws = DEFAULT_DRAWS if n_draws is None else check_n_draws(n_draws)
     parts = [estimator.base_estimator_] if n_classes == 2 else estimator.base_estimator_.estimators_
     if any(_white_noise(part.kernel_, part.X_train_).any() for part in parts):
-        raise NoPosteriorError(estimator, "white noise in its kernel is no part of a function of the rows")
+        raise NoPosteriorError(estimator, "white noise in its kernel is not a function of the rows")
     functions = [_draw_functions(estimator, _laplace_posterior(part), n_draws, rng) for part in parts]
 
     def predict_draws(X: Any) -> Floats:

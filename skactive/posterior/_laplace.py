@@ -16,16 +16,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 from scipy.special import expit, logsumexp, softmax
 from sklearn.utils import gen_batches
 
+from .._utils.types import Floats, Indices
 from ._covariance import Covariance, NormalLaw, Weights, dense, kernel
-
-Floats = NDArray[np.float64]
 
 MAX_ELEMENTS = 2**28  # 2 GiB of float64
 
@@ -110,7 +108,7 @@ def matrix_elements(shape: tuple[int, ...], n_features: int) -> int:
     return n_classes * n**2 if _is_dual_cheaper(shape, n_features) else (n_classes * n_features) ** 2
 
 
-def are_too_wide(X: Any, codes_n: NDArray[np.int64], mode: Weights, draws: Weights) -> bool:
+def are_too_wide(X: Any, codes_n: Indices, mode: Weights, draws: Weights) -> bool:
     """Whether draws hardly do better than chance at labelled rows, while the mode is sure of their labels.
 
     The curvature at the mode is next to nothing where its probabilities are nearly 0 and 1, as after a weak penalty on
@@ -137,9 +135,6 @@ def _contrasts(n_classes: int) -> Floats:
     """A class against the mean of the others, a row each: its log-odds. A single logit is the log-odds already."""
     # What is common to all classes changes no probability, and no label tells of it: its variance would never shrink.
     return np.eye(n_classes) if n_classes == 1 else (np.eye(n_classes) - 1 / n_classes) * n_classes / (n_classes - 1)
-
-
-# Class by class
 
 
 def _law_by_class(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool) -> NormalLaw:
@@ -245,9 +240,6 @@ def _pin(diagonal_C: Floats) -> float:
     return float(diagonal_C.mean())
 
 
-# By the kernel of the rows
-
-
 def _dual_law(X: Any, D_nC: Floats, prior_p: Floats, intercept: bool, kernel_nn: Floats | None = None) -> NormalLaw:
     kernel_nn = kernel(X, prior_p, X) if kernel_nn is None else kernel_nn
     found = X, _KernelSolver(kernel_nn, D_nC), prior_p, intercept
@@ -349,9 +341,6 @@ class _KernelSolver:
     def _smooth(self, c: int, v_nK: Floats) -> Floats:
         root = self._roots_Cn1[c]
         return root * cho_solve(self._factors[c], root * v_nK)
-
-
-# Arrays and sparse matrices alike
 
 
 def _scaled_rows(X: Any, scale_n: Floats) -> Any:

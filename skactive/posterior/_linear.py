@@ -26,6 +26,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     NoPosteriorError,
     NoTrainingDataError,
@@ -40,13 +41,8 @@ from ._covariance import Covariance, NormalLaw, Weights
 from ._registry import DEFAULT_DRAWS, PredictDraws, noise_variance, source
 from ._wrappers import LinearDraws
 
-Floats = NDArray[np.float64]
-
 _BALANCED_BY_WEIGHT = "sample_weight" in inspect.signature(compute_class_weight).parameters
 _SIGMA_IS_WHOLE = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 7)
-
-
-# Logistic regression
 
 
 @source.register(LogisticRegression | LogisticRegressionCV)
@@ -72,7 +68,7 @@ def _logistic_regression(
         law = laplace.posterior(X_labelled, mode, weight, prior_p, estimator.fit_intercept)
         draws = law.draw(n_draws, rng)
     except LinAlgError as error:
-        raise NoPosteriorError(estimator, "all its probabilities are 0 or 1, to the last digit") from error
+        raise NoPosteriorError(estimator, "all its probabilities are exactly 0 or 1") from error
     if laplace.are_too_wide(X_labelled, codes, mode, draws):
         warn_wide_draws(estimator, "a smaller `C`, features of one scale,")
     return LinearDraws(partial(_check_rows, estimator), after=lambda rows: laplace.predict_draws(rows, *draws), law=law)
@@ -107,9 +103,7 @@ def _check_scheme(estimator: Any) -> None:
         raise NoPosteriorError(estimator, 'the solver "liblinear" penalises the intercept')
 
 
-def _labelled_rows(
-    estimator: Any, X_training: Any, y_training: Any, sample_weight: Any
-) -> tuple[Any, NDArray[np.int64], Floats]:
+def _labelled_rows(estimator: Any, X_training: Any, y_training: Any, sample_weight: Any) -> tuple[Any, Indices, Floats]:
     """Labelled rows that count: features, positions of the labels in ``classes_``, weights."""
     if X_training is None or y_training is None:
         raise NoTrainingDataError(estimator)
@@ -140,9 +134,6 @@ def _check_size(estimator: Any, n_rows: int, n_features: int) -> None:
     if n_elements > laplace.MAX_ELEMENTS:
         reason = f"the covariance of a class at {n_rows} training rows would take {n_elements / 2**27:.1f} GiB"
         raise NoPosteriorError(estimator, reason)
-
-
-# Regression
 
 
 @source.register(BayesianRidge | ARDRegression)

@@ -101,9 +101,6 @@ def adapter_of(net: Any) -> NetAdapter:
     return SkorchNet(net)
 
 
-# Modules
-
-
 class TorchModule(NetAdapter):
     """A bare module; whether it returns logits or probabilities is inferred from its first output."""
 
@@ -173,8 +170,8 @@ def class_axis_of(net: Any, outputs: Tensor, found: int | None) -> int:
         axis = 1  # as torch's losses have it
     if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)} or outputs.shape[axis] < 2:
         raise NetError(
-            "`estimator` must say by an attribute `class_axis` on which axis of its outputs two classes or more are, "
-            f"where it cannot be told. Got {axis} from this {type(net).__name__}, whose outputs have shape "
+            "`estimator` must name by an attribute `class_axis` the axis of its outputs that holds the classes, "
+            f"where this is ambiguous. Got {axis} from this {type(net).__name__}, whose outputs have shape "
             f"{tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses have "
             "it, and -1 for (n_rows, n_tokens, n_classes). Outputs that are labels each leave a module by a sigmoid, "
             "or a skorch net by BCEWithLogitsLoss."
@@ -297,7 +294,7 @@ class SkorchNet(NetAdapter):
 def _other_prediction_error(found: str, method: str) -> NetError:
     return NetError(
         "`estimator` must predict what its module and its `predict_nonlinearity` give, since draws are made of these. "
-        f"{found}: put what {method} does beside into `predict_nonlinearity` or the module's forward pass, or give the "
+        f"{found}: put what else {method} does into `predict_nonlinearity` or the module's forward pass, or give the "
         "class a method `sample_posterior(n_draws, rng)`."
     )
 

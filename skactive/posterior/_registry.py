@@ -67,7 +67,7 @@ def source(
 
 @singledispatch
 def noise_variance(estimator: Any) -> Any:
-    """Variance of the noise on a label, in the units of y squared.
+    """Variance of the label noise, in the units of y squared.
 
     An attribute ``noise_variance_`` of the fitted estimator is enough. For a class that is not yours, register a
     function: ``@noise_variance.register(MyRegressor)``. A wrapper has that of the model inside, unless it transforms y.
@@ -101,7 +101,7 @@ def noise_variance(estimator: Any) -> Any:
     if wrapped is not None and wrapped.answers is None:
         return noise_variance(wrapped.estimator)
     raise ValueError(
-        f"`score` asks for the variance of the noise on a label, and {type(estimator).__name__} has none. Give it an "
+        f"`score` needs the variance of the label noise, but {type(estimator).__name__} has none. Give it an "
         "attribute `noise_variance_`, fix it with functools.partial(gaussian_bald, noise_variance=...), or use "
         'score="variance".'
     )
@@ -158,7 +158,7 @@ def class_probabilities(estimator: Any, X: Any) -> tuple[NDArray[np.float64], ND
     """What a classifier says of rows, (n_rows, n_classes), and the labels that the columns stand for."""
     draws = prediction_as_draw(estimator)(X)
     if has_outputs(draws, "classes"):
-        raise several_outputs_error(estimator, "losses of this package", "Give a function with one number a row.")
+        raise several_outputs_error(estimator, "losses of this package", "Give a function with one number per row.")
     with probabilities_of(estimator):
         entropy(draws)  # a score refuses what is no probability
     return draws[0].astype(np.float64), classes_of(estimator)
@@ -183,8 +183,8 @@ def sample_posterior(
         logistic and Bayesian linear regressions, skorch nets and torch modules with dropout layers; or a wrapper around
         one of these, such as a Pipeline, a fitted search, a tuned threshold or a transformed target.
     n_draws : int or None
-        Number of functions. None is all members of an ensemble and 100 draws of everything else. Fewer than an ensemble
-        has are distinct members, chosen at random.
+        Number of functions. None is all members of an ensemble, and 100 draws otherwise. Fewer than an ensemble has are
+        distinct members, chosen at random.
     rng : numpy.random.Generator
     X_training, y_training : array-like, optional
         What the estimator was fitted to: needed by logistic regressions.
@@ -205,7 +205,7 @@ def sample_posterior(
     NoPosteriorError
         A TypeError: the estimator has no posterior draws. `bootstrap` makes draws for any estimator.
     ValueError
-        If ``n_draws`` is more than an ensemble has members; if training data are needed and not given; if a net has no
+        If ``n_draws`` exceeds the members of an ensemble; if training data are needed but missing; if a net has no
         dropout.
 
     See Also
@@ -241,8 +241,8 @@ def sample_posterior(
     training = {"X_training": X_training, "y_training": y_training, "sample_weight": sample_weight}
     if sample_weight is not None and "X_training" in asked and "sample_weight" not in asked:
         warn(
-            f"The draws of this {type(estimator).__name__} do not know `sample_weight`: each training row counts once. "
-            'posterior="bootstrap" draws by weight from any model.'
+            f"The draws of this {type(estimator).__name__} ignore `sample_weight`: each training row counts once. "
+            'posterior="bootstrap" uses the weights with any model.'
         )
     training = {name: value for name, value in training.items() if name in asked}
     return _check_is_function(function(estimator, n_draws, rng, **training), estimator)
@@ -269,13 +269,13 @@ def _check_is_function(predict_draws: Any, estimator: Any) -> Callable[[Any], An
 def check_posterior(
     estimator: Any, X: Any, *, n_draws: int | None = None, X_training: Any = None, y_training: Any = None
 ) -> None:
-    """Check that an estimator's draws keep what `sample_posterior` promises; for the tests of a new source.
+    """Check that an estimator's draws are what `sample_posterior` promises; for the tests of a new source.
 
     Parameters
     ----------
     estimator : fitted estimator
     X : array-like of shape (n_points, ...)
-        Five rows or more, of which at least two differ.
+        At least five rows, not all equal.
     n_draws, X_training, y_training
         As in `sample_posterior`.
 
@@ -283,7 +283,7 @@ def check_posterior(
     ------
     ValueError, TypeError
         If there are no draws, if they have the wrong axes, are not probabilities or real numbers, change from call to
-        call or with the rows passed along, or are all alike.
+        call or with the rows passed along, or are all equal.
 
     See Also
     --------
@@ -311,4 +311,4 @@ def check_posterior(
     one_by_one = [as_array(predict_draws(row)) for row in containers.iter_chunks(X, None, 1)]
     check_same_functions(draws, np.concatenate(one_by_one, axis=1), "rows given one by one", kind)
     if len(draws) < 2 or np.ptp(as_array(draws).astype(np.float64), axis=0).max() == 0:
-        raise ValueError("`predict_draws` must return two draws or more that differ somewhere. These are all alike.")
+        raise ValueError("`predict_draws` must return at least two draws that differ somewhere. These are all equal.")

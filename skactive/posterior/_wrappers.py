@@ -280,8 +280,7 @@ def fit_with(estimator: Any, X: Any, y: Any, sample_weight: Any, fit_params: Fit
     elif sample_weight is not None:
         name, asking = type(estimator).__name__, "" if _routing(estimator) is None else _ASKING_FOR_WEIGHTS
         warn(
-            f"`fit` of {name} takes no weights of rows{asking}: `sample_weight` is left out of it, and each row counts "
-            "once."
+            f"`fit` of {name} takes no row weights{asking}: `sample_weight` is ignored there, and each row counts once."
         )
     return estimator.fit(X, y, **keywords)
 

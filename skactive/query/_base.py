@@ -1,6 +1,6 @@
 """What all queries share.
 
-`BatchQuery` checks what it is asked for, finds the model and its training data in a modAL learner, keeps the stream of
+`BatchQuery` checks its input, finds the model and its training data in a modAL learner, keeps the stream of
 random numbers, and answers in modAL's form. A query itself is one method, `BatchQuery.choose`, which chooses among the
 candidates of a `Pool` and changes nothing on the query.
 """
@@ -84,13 +84,13 @@ class Batch:
     positions : ndarray of shape (k,), int64
         Distinct positions among the candidates, most preferred first.
     scores : ndarray of shape (n_candidates,), float64
-        What they were chosen by, larger being preferred; NaN where nothing was scored.
+        The scores they were chosen by, larger being preferred; NaN where nothing was scored.
     law : object, optional
         The sampling law, if there is one: ``law.log_proba()`` is the natural logarithm of each pick's probability given
         those before it, shape (k,), and ``law.first_log_proba()`` that of each candidate to be the first pick, shape
         (n_candidates,). Both take a pass over the candidates, and are computed on request.
     attributes : dict, optional
-        What else `BatchQuery.select` reports of this batch, by the names of attributes: ``{"radius_": 0.5}``.
+        Further attributes that `BatchQuery.select` sets for this batch, such as ``{"radius_": 0.5}``.
     """
 
     positions: NDArray[np.int64]
@@ -102,19 +102,21 @@ class Batch:
 class BatchQuery(BaseEstimator, ABC):
     """Base of all queries.
 
-    A query is a subclass with a constructor as scikit-learn wants it, a parameter ``random_state``, the rules of its
-    other parameters, and the choice of a batch. Parameters that `StochasticBatchQuery` has mean what they mean there.
+    A query is a subclass with a constructor as in scikit-learn, a parameter ``random_state``, the rules of its other
+    parameters, and the choice of a batch. Parameters of `StochasticBatchQuery` have the same meaning as there.
 
     Attributes
     ----------
     rules : dict of str to Rule
         What each parameter must be, checked at every call; a subclass adds its own to ``BatchQuery.rules``.
+    keeps_parts : bool
+        Whether a subclass keeps what it needs of each row, so that one pass is enough where their number is known.
     rng_ : numpy.random.Generator
-        The stream of random numbers. It begins at ``random_state`` with the first call and goes on from call to call,
-        so that no two batches share their noise. A clone begins anew, and so does the query when ``set_params`` sets a
-        ``random_state``.
+        The stream of random numbers. It starts at ``random_state`` with the first call and goes on from call to call,
+        so that no two batches share their noise. A clone starts afresh, and so does the query when ``set_params`` sets
+        a ``random_state``.
     scores_ : ndarray of shape (n_points,), float64, read-only
-        What the last batch was chosen by; NaN for rows that were not scored.
+        Scores that the last batch was chosen by; NaN for rows that were not scored.
     indices_ : ndarray of shape (n_instances,), int64, read-only
         The last batch.
 
@@ -123,16 +125,17 @@ class BatchQuery(BaseEstimator, ABC):
     query.Pool : What ``choose`` gets.
     query.Batch : What it returns.
     query.draws_of : Draws for the rows of a pool.
-    query.embeddings_of : Embeddings of them.
+    query.embeddings_of : Embeddings of these rows.
 
     Notes
     -----
     A query keeps its parameters and the stream. The attributes that report the last batch are set in one step at the
-    end of a call: one that fails leaves those of the call before, though it may have moved the stream. Threads should
-    have a clone each; where they share a query, go by what ``select`` returns.
+    end of a call: a call that fails leaves those of the call before, though it may have moved the stream. Threads
+    should have a clone each; if they share a query, use what ``select`` returns.
     """
 
     rules: ClassVar[Rules] = RULES
+    keeps_parts: ClassVar[bool] = False
 
     random_state: Any = None
     chunk_size: int | None = None
@@ -146,7 +149,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     @abstractmethod
     def choose(self, learner: Any, pool: Pool, k: int, rngs: Streams) -> Batch:
-        """Choose k candidates of a pool, and set nothing on the query: the one method that a query must have.
+        """Choose k candidates of a pool, without changing the query: the one method that a query must have.
 
         Parameters
         ----------
@@ -154,7 +157,7 @@ class BatchQuery(BaseEstimator, ABC):
             `model_of` gives the model; it was fitted to rows like those of the pool.
         pool : Pool
             Candidates, and the training data if known. `draws_of`, `embeddings_of` and `score_rows` stream it. Rows are
-            taken by `Pool.allowance`, first those that it has to have.
+            taken by `Pool.allowance`, those that must be in the batch first.
         k : int
             From 1 to ``len(pool)``.
         rngs : Streams
@@ -167,7 +170,7 @@ class BatchQuery(BaseEstimator, ABC):
 
     def reads_once(self, pool: Pool) -> bool:
         """Whether `choose` reads the pool in one pass, and asks for no number of rows that is not known before."""
-        return False
+        return self.keeps_parts and not pool.is_open
 
     def __call__(self, learner: Any, X_pool: Any, n_instances: int = 1, **overrides: Any) -> Any:
         """Choose rows for a modAL learner; this is modAL's calling convention for query strategies.
@@ -191,8 +194,8 @@ class BatchQuery(BaseEstimator, ABC):
         X_pool = containers.prepare_pool(X_pool)
         if modal.unwrap(learner)[0] is not learner and containers.is_read_once(X_pool):
             raise ValueError(
-                "`X_pool` can be read once, and a learner takes the rows of the batch after they are chosen. Ask "
-                "`select` of the query for their positions, or give `skactive.blocks` a function that begins anew."
+                "`X_pool` can be read only once, but a learner reads the rows of the batch again. Call the query's "
+                "`select` for their positions, or give `skactive.blocks` a function that starts again."
             )
         given = {name: overrides.pop(name) for name in _OF_SELECT if name in overrides}
         indices, scores = self._report(*self._with(overrides)._chosen(learner, X_pool, n_instances, given))
@@ -222,8 +225,8 @@ class BatchQuery(BaseEstimator, ABC):
         X_pool : array-like of shape (n_points, ...)
             numpy array or memory map of any number of axes, torch tensor, DataFrame or Series of pandas or polars,
             table of Arrow, list, tuple, scipy sparse array, dict of arrays. Never copied as a whole, never changed. Or
-            what is read in blocks: a dataset of Arrow (Parquet files), a lazy frame of polars, a
-            collection of dask, a dataset or loader of torch, or `skactive.blocks` of anything.
+            anything that is read in blocks: an Arrow dataset (Parquet files), a polars LazyFrame, a dask collection, a
+            torch Dataset or DataLoader, or `skactive.blocks`.
         n_instances : int, default=1
             Rows to choose.
         X_training, y_training : array-like, optional
@@ -234,14 +237,14 @@ class BatchQuery(BaseEstimator, ABC):
             Weights of the training rows in the fit, for draws that come from the training data or from refits. A
             learner brings those it was fitted with.
         fit_params : dict, optional
-            Further keywords for ``fit`` where models are refitted: ``eval_set``, say. Arrays with an entry for each
+            Further keywords for ``fit`` where models are refitted, such as ``eval_set``. Arrays with an entry for each
             training row (not lists) are resampled with the rows. A learner brings those it was fitted with.
         pending : array-like of int or bool, optional
             Rows in flight, whose labels have been asked for and are not there yet: positions, or a mask. None of them
-            is chosen, and where rows of a batch go by each other (with a ``diversity``, or in joint queries such as
-            `BADGEQuery`) they count as chosen, so that it does not repeat them.
+            is chosen, and where rows of a batch depend on each other (with a ``diversity``, or in joint queries such as
+            `BADGEQuery`) they count as chosen, so that the batch does not repeat them.
         limits : Limits, optional
-            What the batch keeps to: so many rows of a group at most or at least, a budget, rows that must be in it.
+            Constraints on the batch: most or least rows per group, a budget, rows that must be in it.
 
         Returns
         -------
@@ -259,7 +262,7 @@ class BatchQuery(BaseEstimator, ABC):
         return self._report(*self._chosen(estimator, X_pool, n_instances, by_name))[0].copy()
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters. With a ``random_state`` among them the stream begins anew, as that of a clone."""
+        """Set parameters. With a ``random_state`` among them the stream starts afresh, as in a clone."""
         super().set_params(**params)
         if "random_state" in params:
             self.__dict__.pop("rng_", None)
@@ -274,8 +277,8 @@ class BatchQuery(BaseEstimator, ABC):
         law = self._batch.law
         if law is None:
             raise AttributeError(
-                f"{type(self).__name__} has no `log_proba_`: its batches have no sampling law. Those of "
-                "StochasticBatchQuery have one, unless the sampler is a function of your own."
+                f"{type(self).__name__} has no `log_proba_`: its batches have no sampling law. "
+                "StochasticBatchQuery has one, unless the sampler is a function of your own."
             )
         return law.log_proba()
 
@@ -370,6 +373,6 @@ def _check_keeps_to_limits(query: BatchQuery, pool: Pool, k: int, chosen: NDArra
             allowance.take(row)
     if not np.array_equal(allowance.batch, chosen) or (allowance.n_left and allowance.allowed.any()):
         raise ValueError(
-            f"`limits` need a query that goes by them, and {type(query).__name__} chose {len(chosen)} rows that do "
-            "not keep to them. Its method `choose` must take rows by `pool.allowance(k)`."
+            f"`limits` need a query that obeys them, but {type(query).__name__} chose {len(chosen)} rows that do "
+            "not. Its method `choose` must take rows by `pool.allowance(k)`."
         )

@@ -91,9 +91,9 @@ class PoolDraws:
     model : object
         The fitted estimator that is drawn from: the learner's, or a surrogate.
     batch_size : int or None
-        Rows that a net is asked for at once; None for models that are no nets.
+        Rows in one forward pass of a net; None for other models.
     checks_rows : bool
-        Whether ``predict`` itself sees to it that the draws of a row do not depend on the rows beside it.
+        Whether ``predict`` itself ensures that the draws of a row do not depend on the rows next to it.
     n_beside : int
         How many float64 a row takes on the way beside its draws: between the steps of a Pipeline, say.
     kind : {"classes", "numbers"}
@@ -127,9 +127,9 @@ class PoolDraws:
         shape = (self.shape[0], n_rows, *self.shape[2:])
         if tuple(draws.shape) != shape:
             raise ValueError(
-                "`predict_draws` must return as many draws, and classes, for all rows. Got shape "
-                f"{tuple(draws.shape)} for a chunk, and by the first row it should be {shape}. Pad rows to one length, "
-                "and say by `mask` which outputs count."
+                "`predict_draws` must return as many draws and classes for each row. Got shape "
+                f"{tuple(draws.shape)} for a chunk, but the first row implies {shape}. Pad rows to one length, "
+                "and mark by `mask` the outputs that count."
             )
         return draws, places
 
@@ -161,13 +161,13 @@ def draws_of(
     n_draws, posterior, predict_batch_size, n_jobs
         As in `StochasticBatchQuery`.
     one_draw : bool, default=False
-        Whether the model's own ``predict_proba`` will do: it is asked if there is one, unless ``n_draws`` or
+        Whether the model's own ``predict_proba`` is enough: it is used if there is one, unless ``n_draws`` or
         ``posterior`` ask for draws.
     """
     model, training, found = model_of(learner), pool.training, None
     if posterior != "auto" and training["X_training"] is None:
         raise ValueError(
-            "`posterior` needs the training data to refit on, and there is none at hand. Give `X_training` and "
+            "`posterior` needs training data to refit on, but none is at hand. Give `X_training` and "
             "`y_training`, or query through a fitted modAL ActiveLearner: a Committee has only those of its members."
         )
     if not isinstance(posterior, str):
@@ -193,8 +193,8 @@ def draws_of(
         n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
     if n_draws not in (None, draws.shape[0]) and not one_draw:  # a mean is best over all that there are
         raise ValueError(
-            f"`n_draws`={n_draws} must be how many functions `sample_posterior` draws, and that of this "
-            f"{type(model).__name__} drew {draws.shape[0]}. Leave `n_draws` at None, which takes what it gives."
+            f"`n_draws`={n_draws} must be the number of functions that `sample_posterior` draws, but that of this "
+            f"{type(model).__name__} drew {draws.shape[0]}. Leave `n_draws` at None to take them all."
         )
     batch_size = getattr(predict, "batch_size", None)
     return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, n_beside, kind)
@@ -220,10 +220,12 @@ def joint_draws_of(pool: Pool, learner: Any, rng: np.random.Generator, method: s
     return draws
 
 
-def why_filled_up(*, all_agree: bool, exhausted: bool) -> str:
-    """Say what there was too little of: disagreement, or draws if those are exhausted."""
+def why_filled_up(*, all_agree: bool, exhausted: bool, limited: bool = False) -> str:
+    """Say what there was too little of: disagreement, or draws if those are exhausted; nothing if it may be limits."""
     if all_agree:
-        return "All draws agree on every row, as of a model that learned nothing yet, or that is sure of everything."
+        return "All draws agree on every row: the model has learned nothing yet, or is sure of everything."
+    if limited:
+        return ""
     if exhausted:
         return "More draws (of an ensemble, more members) can distinguish more rows."
     return "No remaining row separates draws that the chosen rows cannot separate."
@@ -254,8 +256,8 @@ def _own_draws(
             raise ValueError(
                 f'`posterior`="auto" found no draws: {type(innermost(model)).__name__} gives none without the training '
                 "data it was fitted to. Give `X_training` and `y_training`, or posterior=<an estimator to draw from "
-                'instead>. The scores "entropy", "margin" and "variation_ratio", and BADGEQuery, need `predict_proba` '
-                "alone, which CalibratedClassifierCV gives any classifier."
+                'instead>. The scores "entropy", "margin" and "variation_ratio", and BADGEQuery, only need '
+                "`predict_proba`, which CalibratedClassifierCV adds to any classifier."
             ) from error
         warn(
             f"{getattr(error, 'why', str(error))}: it is refitted to resampled training data at every query. "
@@ -281,9 +283,6 @@ def _fitted_surrogate(posterior: Any, training: Training, rng: np.random.Generat
         labels = y if np.ndim(y) == 1 else labels_to_fit(surrogate, y)
         fit_with(surrogate, training["X_training"], labels, training["sample_weight"], training["fit_params"])
     return surrogate
-
-
-# --- embeddings -------------------------------------------------------------------------------------
 
 
 def embeddings_of(
@@ -333,7 +332,7 @@ def check_ran_a_layer(embeddings: Any) -> Any:
     """Refuse the embeddings of a net that has no layer to take them from: they have no columns."""
     if containers.count_columns(embeddings) == 0:
         raise ValueError(
-            '`embedding`="auto" uses what enters the linear layer or convolution that makes the outputs of a net, and '
+            '`embedding`="auto" uses the input of the linear layer or convolution that makes the outputs of a net, but '
             "no single one makes those of this net. Give a function of the rows as `embedding`, or the net a method "
             "`embed(X)`."
         )
@@ -393,7 +392,7 @@ class _Kept:
         part = as_numbers(part, self._parameter)
         if tuple(part.shape) != (n_rows, self.n_columns) or self.n_columns == 0:
             raise ValueError(
-                f"`{self._parameter}` must give every row as many numbers as the first one: shape ({n_rows}, "
+                f"`{self._parameter}` must give every row as many numbers as the first: shape ({n_rows}, "
                 f"{self.n_columns or 'n_columns'}) for these {n_rows} rows. Got shape {tuple(part.shape)}."
             )
         return part
@@ -415,9 +414,6 @@ class _Kept:
         if self._dtype is None:
             return sparse.vstack(self._parts, format="csr")
         return np.concatenate(self._parts) if self._is_open else self._array
-
-
-# --- spaces -----------------------------------------------------------------------------------------
 
 
 class Arrays(NamedTuple):
@@ -525,7 +521,7 @@ def _arrays_by(model: Any, draws: PoolDraws | None, space: Any, batch_size: int 
 def as_of_gradients(model: Any, probabilities: Any, embeddings: Any) -> tuple[Any, Any]:
     """The two parts of gradients by the weights of the last layer, or by leaves."""
     if probabilities.ndim > 2:
-        remedy = "StochasticBatchQuery scores all of them, and its `reduce` makes one score a row of these."
+        remedy = "StochasticBatchQuery scores all of them, and its `reduce` makes one score per row of these."
         raise several_outputs_error(model, 'BADGE and space="gradients"', remedy)
     return probabilities, check_ran_a_layer(embeddings)
 

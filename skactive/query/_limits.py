@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     ParameterError,
     Rule,
@@ -28,9 +29,6 @@ from .._utils.validation import (
     shown,
 )
 from ..samplers._feasibility import Allowance, rows_of
-
-Indices = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def _holds_numbers_of_rows(value: Any) -> bool:
@@ -50,10 +48,10 @@ _RULES = {
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Constraints on a batch: at most or at least so many rows per group, a budget, rows that must be in it.
+    """Constraints on a batch: the most or least rows per group, a budget, rows that must be in it.
 
     For ``limits`` of a query's ``select``, and of ``learner.query`` in modAL. Each pick follows the law of the query
-    among the rows that are still allowed: those with which the batch can be completed. Log-probabilities are those.
+    among the rows that are still allowed: those that a full batch can contain. Log-probabilities are of this law.
 
     Parameters
     ----------
@@ -61,22 +59,22 @@ class Limits:
         The group of each row of the pool: a customer, a stratum, a day. Any hashable values, none missing. A Series is
         matched to a DataFrame pool by its index.
     max_per_group : int or dict of group to int, optional
-        How many rows of each group a batch takes at most; of a dict, groups that are not named have no such limit.
+        The most rows of each group in a batch; groups that a dict does not name have no such limit.
     at_least : dict of group to int, optional
-        How many rows of some groups it takes at least.
+        The least rows of some groups in a batch.
     costs : array-like of shape (n_points,), optional
-        What the label of each row of the pool costs: finite numbers, 0 or larger, matched as ``groups`` are.
+        Cost of the label of each row of the pool: finite numbers, 0 or larger, matched as ``groups`` are.
     budget : float, optional
-        What the batch costs at most. ``n_instances`` is then the most rows that it may have: it ends earlier once no
-        row that is left fits, so that it may have fewer. Rows are not preferred for being cheap.
+        The most that the batch may cost. ``n_instances`` is then the most rows that it may have: it ends earlier once
+        no row that is left fits. Rows are not preferred for being cheap.
     must : array-like of int or bool, optional
-        Rows that are in the batch: positions in the pool, or a mask. They come first, in the order given (of a mask, in
-        that of the pool), and with log-probability 0. They count for all other limits and for ``n_instances``.
+        Rows that must be in the batch: positions in the pool, or a mask. They come first, in the order given (for a
+        mask, that of the pool), with log-probability 0. They count for all other limits and for ``n_instances``.
 
     See Also
     --------
     StochasticBatchQuery : Takes them in ``select`` and in modAL's ``query``.
-    Campaign : Takes them in ``ask``, by names of columns.
+    Campaign : Takes them in ``ask``, by column names.
 
     Notes
     -----
@@ -112,7 +110,7 @@ class Limits:
         if (self.groups is not None) != is_of_groups or (self.costs is None) != (self.budget is None):
             raise ValueError(
                 "`groups` must be given along with `max_per_group` or `at_least`, and `costs` along with `budget`. Got "
-                "one without the other."
+                "one of them alone."
             )
 
 
@@ -185,8 +183,8 @@ class PoolLimits:
         if len(lacking):
             group = lacking[0]
             raise ValueError(
-                f"`at_least` and `must` ask for more rows of {self.names[group]!r} than can be chosen. Got "
-                f"{least[group]}, and `max_per_group` and the candidates allow {most[group]}."
+                f"`at_least` and `must` ask for more rows of group {self.names[group]!r} than can be chosen. Got "
+                f"{least[group]}, but `max_per_group` and the candidates allow {most[group]}."
             )
         if least.sum() > k:
             raise ValueError(f"`at_least` and `must` ask for {least.sum()} rows. Got `n_instances`={k}: raise it.")
@@ -214,7 +212,7 @@ class PoolLimits:
         if slack < 0 or not (len(must) or allowance.allowed.any()):
             least = at_least or float(costs[room[groups] > 0].min())
             raise ValueError(
-                f"`budget` must cover the cheapest batch with one row or more and those of `must` and `at_least`, "
+                f"`budget` must cover the cheapest non-empty batch with all rows of `must` and `at_least`, "
                 f"{least:g}. Got {self.budget:g}."
             )
         return allowance
@@ -233,7 +231,7 @@ def _numbered(groups: Any, X: Any) -> tuple[list[Any], Indices]:
     missing = np.flatnonzero(numbers < 0)
     if len(missing):
         raise ValueError(
-            f"`groups` must have a value for every row. Got none in row {missing[0]}, and {len(missing)} such rows in "
+            f"`groups` must have a value for every row. Got none in row {missing[0]}; {len(missing)} such rows in "
             "all. Give them a group of their own."
         )
     # Python's own values, which read better in messages; dates and times stay what they are.
@@ -244,7 +242,7 @@ def _check_known(name: str, numbers: Any, groups: list[Any]) -> None:
     known = set(groups)
     for group in numbers if isinstance(numbers, Mapping) else ():
         if group not in known:
-            raise ValueError(f"`{name}` must name groups of the pool. Got {group!r}, which no row is of.")
+            raise ValueError(f"`{name}` must name groups of the pool. Got {group!r}, which has no rows.")
 
 
 def _checked_costs(given: Any, X: Any) -> Floats:
@@ -262,12 +260,9 @@ def _checked_must(given: Any, X: Any, rows: Indices | None) -> Indices:
     must = rows_in_order(given, X, "must")
     out = must[:0] if rows is None else must[~np.isin(must, rows)]
     if len(out) or len(np.unique(must)) < len(must):
-        got = f"row {out[0]}, which is none of the `candidates` or is `pending`" if len(out) else "a row twice"
+        got = f"row {out[0]}, which is not among the `candidates` or is `pending`" if len(out) else "a row twice"
         raise ValueError(f"`must` must be distinct rows that may be chosen. Got {got}.")
     return must
-
-
-# --- rows as users name them ------------------------------------------------------------------------
 
 
 def distinct_rows(given_rows: ArrayLike, X: Any, name: str) -> Indices:
@@ -281,13 +276,13 @@ def rows_in_order(given_rows: ArrayLike, X: Any, name: str) -> Indices:
     n_points = containers.count_rows(X)
     if hasattr(given_rows, "get_indexer"):  # a pandas Index
         raise TypeError(
-            f"`{name}` must be positions of rows or a mask, and a pandas Index holds ids. Give "
+            f"`{name}` must be positions of rows or a mask, but a pandas Index holds ids. Give "
             "`np.flatnonzero(X_pool.index.isin(ids))` for a DataFrame `X_pool`."
         )
     given = _as_array(given_rows, name)
     if given.dtype == bool:
         if given.shape != (n_points,):
-            raise ValueError(f"`{name}` as a mask must have shape ({n_points},), as the pool. Got {given.shape}.")
+            raise ValueError(f"`{name}` as a mask must have shape ({n_points},), like the pool. Got {given.shape}.")
         return np.flatnonzero(_as_array(containers.aligned(given_rows, X, name), name))
     is_integers = given.ndim == 1 and (not given.size or given.dtype.kind in "iu")
     if not is_integers or (len(given) == n_points > 2 and np.isin(given, (0, 1)).all()):

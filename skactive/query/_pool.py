@@ -1,4 +1,4 @@
-"""The rows that a query may choose, what holds them, and what the model was fitted to.
+"""The rows that a query may choose, their container, and the training data of the model.
 
 `Pool` is the only place that asks whether all rows may be chosen or some: everyone else speaks of candidates, by their
 positions among the candidates.
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
+from .._utils.types import Floats, Indices
 from .._utils.validation import (
     ParameterError,
     Rule,
@@ -30,8 +31,6 @@ from .._utils.validation import (
 from ..posterior._wrappers import weight_keyword
 from ..samplers._feasibility import Allowance
 from ._limits import Limits, PoolLimits, distinct_rows
-
-Indices = NDArray[np.int64]
 
 _IS_KEYWORDS = Rule(lambda v: v is None or isinstance(v, Mapping), "None or a dict from keywords of `fit` to values")
 
@@ -58,14 +57,14 @@ class Pool:
         Positions in the pool of the rows in flight: none is a candidate, and where rows of a batch keep apart, all
         count as chosen.
     limits : PoolLimits or None
-        What a batch of these rows keeps to; `allowance` says which candidates that leaves.
+        Constraints on a batch of these rows; `allowance` says which candidates they leave.
     """
 
     X: Any
     rows: Indices | None = None
     X_training: Any = None
     y_training: Any = None
-    sample_weight: NDArray[np.float64] | None = None
+    sample_weight: Floats | None = None
     fit_params: Mapping[str, Any] | None = None
     surrogate_params: Mapping[str, Any] | None = None
     pending: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -183,11 +182,11 @@ class Pool:
 
         It is new at every call, and changes as rows are taken. ``must`` are the candidates that come first in the
         batch, ``allowed`` is a mask of those that may be next, ``take(candidate)`` says which is, and ``n_left`` how
-        many may follow. ``batch`` are all of them in the end. If no batch can keep to the limits, it is an error.
+        many may follow. ``batch`` are all of them in the end. If no batch can obey the limits, it is an error.
         """
         return Allowance(len(self), k) if self.limits is None else self.limits.allowance(self.rows, k)
 
-    def of_pool(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_pool(self, values: Floats) -> Floats:
         """One number a candidate as one number a row of the pool, NaN for rows that are no candidates."""
         if self.rows is None:
             return values
@@ -250,9 +249,6 @@ class Pool:
         return size if batch_size is None else max(1, size // batch_size) * batch_size
 
 
-# --- what a learner of modAL holds -------------------------------------------------------------------
-
-
 def model_of(learner: Any) -> Any:
     """The fitted estimator of a modAL learner; an estimator by itself is its own."""
     return modal.unwrap(learner)[0]
@@ -306,7 +302,7 @@ def _training_of(
         sample_weight = of_learner
     elif X is None:
         raise ValueError(
-            "`sample_weight` must be given along with `X_training` and `y_training`, the rows that it weights. Got it "
+            "`sample_weight` must be given along with `X_training` and `y_training`, whose rows it weights. Got it "
             "alone."
         )
     else:
@@ -337,7 +333,7 @@ def _weights_kept(sample_weight: Any, X_training: Any, model: Any) -> Any:
     if sample_weight is None or X_training is None or len(sample_weight) == containers.count_rows(X_training):
         return sample_weight
     warn(
-        f"The learner holds {containers.count_rows(X_training)} training rows, and its {type(model).__name__} was last "
+        f"The learner holds {containers.count_rows(X_training)} training rows, but its {type(model).__name__} was last "
         f"fitted with {len(sample_weight)} weights: draws that need the training data count each row once. Give "
         "`sample_weight`, a weight for each row."
     )
@@ -348,4 +344,4 @@ def _check_fit_params(fit_params: Any, model: Any) -> None:
     _IS_KEYWORDS.check("fit_params", fit_params)
     weights = {"sample_weight", weight_keyword(model)} & set(fit_params or ())
     if weights:
-        raise ParameterError(f"`fit_params` must not hold weights of rows, {weights.pop()!r}: give `sample_weight`.")
+        raise ParameterError(f"`fit_params` must not hold row weights ({weights.pop()!r}): use `sample_weight`.")

@@ -100,7 +100,7 @@ def score_groups(
             columns[:, rows] = values
         n_done += rows.stop - rows.start
     if n_done != len(pool):
-        raise RuntimeError(f"`X_pool` has {len(pool)} rows to score, and {n_done} came: it changed meanwhile.")
+        raise RuntimeError(f"`X_pool` has {len(pool)} rows to score, but {n_done} were read: it has changed meanwhile.")
     return np.concatenate(joined, axis=1) if columns is None else columns
 
 
@@ -133,13 +133,10 @@ def _one_a_row(scores: Any, n_points: int) -> Values:
     scores = float64_array("score", scores, rule="return real numbers")
     if scores.shape != (n_points,):
         raise ValueError(
-            f"`score` must return one number a row, shape ({n_points},) for this chunk. Got shape {scores.shape}. "
+            f"`score` must return one number per row, shape ({n_points},) for this chunk. Got shape {scores.shape}. "
             "(The draws of a net are a torch tensor; np.asarray(draws) makes them an array.)"
         )
     return scores
-
-
-# --- what scores ask for ----------------------------------------------------------------------------
 
 
 def groups_for(
@@ -204,8 +201,8 @@ def draws_for(
 def check_enough_draws(n_draws: int, name: Any, score: Any) -> None:
     if n_draws < 2 and not getattr(score, "one_draw", True):
         raise ValueError(
-            f"`score`={name!r} needs two draws or more, and there is {n_draws}: it would be 0 everywhere. Raise "
-            "`n_draws`, use an ensemble of more members (not a calibrated model that is frozen, which is one), or "
+            f"`score`={name!r} needs at least two draws, but there is {n_draws}: it would be 0 everywhere. Raise "
+            "`n_draws`, use an ensemble of more members (a frozen calibrated model counts as one), or "
             'posterior="bootstrap".'
         )
 
@@ -271,15 +268,15 @@ def _targets(pool: Pool, X_target: Any, rng: np.random.Generator) -> Any:
     targets = containers.in_columns_of(pool.X, containers.prepare_pool(X_target, "X_target"), "X_target")
     n_targets = containers.count_rows(targets)
     if n_targets == 0:
-        raise ValueError("`X_target` must hold one row or more. Got 0 rows.")
+        raise ValueError("`X_target` must hold at least one row. Got 0 rows.")
     return containers.take_rows(targets, np.arange(n_targets))
 
 
 def _some_candidates(pool: Pool, rng: np.random.Generator) -> Any:
     if containers.is_read_once(pool.X):
         raise ValueError(
-            "`X_target` must be given where the pool can be read once: the targets would be rows of it, which are read "
-            "before the others. Give `X_target`, or `skactive.blocks` a function that begins anew."
+            "`X_target` must be given if the pool can be read only once: the targets would be rows of it that are read "
+            "before the others. Give `X_target`, or give `skactive.blocks` a function that starts again."
         )
     return pool.take(np.sort(rng.choice(len(pool), min(len(pool), _MOST_TARGETS), replace=False)))
 
@@ -287,9 +284,6 @@ def _some_candidates(pool: Pool, rng: np.random.Generator) -> Any:
 def _at_targets(predict: Callable[[Any], Any], targets: Any) -> Any:
     with failure_explained("Drawing predictions for `X_target`"):
         return predict(targets)
-
-
-# --- names and signatures ---------------------------------------------------------------------------
 
 
 def named_scores(scores: Any) -> dict[str, Score]:
@@ -337,7 +331,7 @@ def check_task(estimator: Any, name: Any, score: Any) -> None:
     if kind not in getattr(score, "tasks", (kind,)):
         fitting = '"std_dev", "variance" or "gaussian_bald"' if kind == "regressor" else '"bald" or "std_dev"'
         raise ValueError(
-            f"`score`={name!r} is no score for a {kind}, and {type(estimator).__name__} is one. Use score={fitting}, a "
+            f"`score`={name!r} is not a score for a {kind} such as {type(estimator).__name__}. Use score={fitting}, a "
             f"callable that takes its draws, or a {'classifier' if kind == 'regressor' else 'regressor'}."
         )
 
@@ -354,9 +348,6 @@ def is_of_learner(score: Callable[..., Any]) -> bool:
     if not positional:
         return any(p.kind is p.VAR_POSITIONAL for p in parameters)
     return len([p for p in positional if p.default is p.empty]) == 2
-
-
-# --- a pool by many scores --------------------------------------------------------------------------
 
 
 def score_pool(
@@ -380,7 +371,7 @@ def score_pool(
     random_state: Any = None,
     verbose: int = 0,
 ) -> dict[str, NDArray[np.float64]]:
-    """Score a pool by any number of scores at once: those of draws share one pass, those of one draw another.
+    """Score a pool by several scores at once: those of draws share one pass, those of one draw another.
 
     Parameters
     ----------
@@ -392,7 +383,7 @@ def score_pool(
     n_draws, posterior, X_target, reduce, mask, chunk_size, predict_batch_size, n_jobs, random_state, verbose
         As in `StochasticBatchQuery`.
     candidates, X_training, y_training, sample_weight, fit_params : optional
-        As in `StochasticBatchQuery.select`. Rows that are no candidates get NaN.
+        As in `StochasticBatchQuery.select`. Rows that are not candidates get NaN.
 
     Returns
     -------

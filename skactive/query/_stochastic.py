@@ -1,7 +1,7 @@
-"""From scores to a batch: sampling by one score a row.
+"""From scores to a batch: sampling by one score per row.
 
-Draws, streamed over the pool in chunks, are reduced to scores, and a sampler takes a batch. `ScoringQuery` is what the
-queries of this kind have in common, and `StochasticBatchQuery` that for classifiers and regressors.
+Draws, streamed over the pool in chunks, are reduced to scores, and a sampler takes a batch. `ScoringQuery` is the base
+of such queries, and `StochasticBatchQuery` the one for classifiers and regressors.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import _containers as containers
-from .._utils.types import Auto, Posterior, Reduce, Sampler, Score, Space
+from .._utils.types import Auto, Floats, Indices, Posterior, Reduce, Sampler, Score, Space
 from .._utils.validation import (
     BETA,
     ParameterError,
@@ -46,13 +46,11 @@ from ._scoring import (
     score_groups,
 )
 
-Values = NDArray[np.float64]
-
 _AUTO = 2.0  # the diversity that the study of spaces was about
 
 
 class ScoringQuery(BatchQuery):
-    """Base of the queries that sample a batch from one score a row.
+    """Base of the queries that sample a batch from one score per row.
 
     A subclass has the parameters ``sampler``, ``beta`` and ``epsilon``, and says in `score_candidates` what the scores
     are, and where the candidates lie if it has a ``diversity``.
@@ -70,7 +68,7 @@ class ScoringQuery(BatchQuery):
     diversity: float | Auto = 0.0
 
     @abstractmethod
-    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PointSet | None]:
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PointSet | None]:
         """Scores of the candidates, (n_candidates,); and these, with the rows in flight behind them, as points."""
 
     def reads_once(self, pool: Pool) -> bool:
@@ -95,11 +93,11 @@ class ScoringQuery(BatchQuery):
         X_pool: Any = None,
         pending: ArrayLike | None = None,
         limits: Limits | None = None,
-    ) -> NDArray[np.int64]:
-        """Choose rows by scores that were made elsewhere: the batch that `select` chooses from the same scores.
+    ) -> Indices:
+        """Choose rows by scores that were computed elsewhere: the batch that `select` chooses from the same scores.
 
-        Any engine can score a pool, block by block, by `skactive.query.score_pool` with one ``random_state`` for all
-        blocks: the draws are then the same functions. The scores of all rows come together here.
+        Any engine can score a pool block by block with `skactive.query.score_pool`, with one ``random_state`` for all
+        blocks: the draws are then the same functions. Pass the scores of all rows here.
 
         Parameters
         ----------
@@ -120,7 +118,7 @@ class ScoringQuery(BatchQuery):
         -------
         ndarray of shape (n_instances,), int64
             Positions in the pool, most preferred first, as from `select` with the same scores and seed. Attributes are
-            set as by `select`, but for ``score_``: the parameter ``score`` is not looked at.
+            set as by `select`, except ``score_``: the parameter ``score`` is ignored.
 
         Examples
         --------
@@ -145,8 +143,8 @@ class ScoringQuery(BatchQuery):
             raise ValueError(f"`scores` must be one number for each row, shape (n_points,). Got shape {values.shape}.")
         if self.diversity not in ("auto", 0) and (estimator is None or X_pool is None):
             raise ParameterError(
-                f"`diversity`={self.diversity:g} needs the rows and the model: distances between rows are none of "
-                "their scores. Give `estimator` and `X_pool`, or set diversity=0."
+                f"`diversity`={self.diversity:g} needs the rows and the model: scores say nothing about distances "
+                "between rows. Give `estimator` and `X_pool`, or set diversity=0."
             )
         bare = scores if hasattr(scores, "iloc") else values  # a Series has an index, which masks and groups go by
         rows = bare if X_pool is None else X_pool
@@ -166,7 +164,7 @@ class ScoringQuery(BatchQuery):
         return self._report(pool, self._batch_of(pool, n_instances, choose))[0].copy()
 
     def _sample(
-        self, scores: Values, pool: Pool, k: int, rng: np.random.Generator, points: PointSet | None = None
+        self, scores: Floats, pool: Pool, k: int, rng: np.random.Generator, points: PointSet | None = None
     ) -> Batch:
         """A batch from the scores of the candidates, whoever made them."""
         sampler, beta = look_up("sampler", self.sampler, SAMPLERS), float(self.beta)
@@ -200,7 +198,7 @@ class StochasticBatchQuery(ScoringQuery):
         regressor "bald" is "std_dev": BALD with noise of any fixed variance ranks rows in the same order. A callable
         may ask for more by keyword-only parameters: ``target_draws`` gets the draws at ``X_target``,
         ``noise_variance`` the noise of a regressor. One with two positional parameters is called as
-        ``score(learner, X)``, chunk by chunk: modAL's own utilities, say, which need no draws.
+        ``score(learner, X)``, chunk by chunk, such as modAL's own utilities, which need no draws.
     sampler : str or callable, default="power"
         A name in `skactive.samplers.SAMPLERS`, or ``sampler(scores, k, rng, *, beta) -> (k,)`` distinct positions.
     beta : float, default=4.0
@@ -209,55 +207,55 @@ class StochasticBatchQuery(ScoringQuery):
         batches have a ``concentration_`` near 1.
     epsilon : float, default=0.0
         Probability with which each pick is uniform over the remaining rows. When to change it: set 0.1 where
-        `skactive.risk` is to estimate the accuracy from the labels, as every row must be possible for that.
+        `skactive.risk` is to estimate the accuracy from the labels, which needs every row to be possible.
     diversity : "auto" or float, default="auto"
-        How strongly rows of a batch keep apart. Above 0 each pick after the first weighs what it weighs by its score,
-        times its squared distance from the nearest row chosen so far, or in flight, to this power: see
-        `skactive.samplers.repulsive`. 0 is the sampler alone. "auto" is 2 where distances come with the scores: of
-        linear models, nets whose score is made of ``predict_proba``, forests that predict numbers, and models whose
-        space is draws, if the score is made of several. Else it is 0: without weights to change ("topk", "uniform"),
+        How strongly rows of a batch repel each other. Above 0 the weight of each pick after the first is that of its
+        score, times its squared distance from the nearest row chosen so far, or in flight, to this power: see
+        `skactive.samplers.repulsive`. 0 is the sampler alone. "auto" is 2 where distances come with the scores: for
+        linear models, nets scored by ``predict_proba``, forests that predict numbers, and models whose space is draws,
+        if the score uses several. Otherwise it is 0: without weights to change ("topk", "uniform"),
         if distances would take more than 256 MiB, in an `ActiveTester` or a campaign, and for all others. When to
         change it: set 2 with a forest of classes where the pool holds near-duplicates.
     space : {"auto", "embeddings", "gradients"} or callable, default="auto"
-        Where these distances are. "embeddings", which "auto" takes: between what enters the last layer of a net,
+        Space of these distances. "embeddings", which "auto" takes: the input of the last layer of a net,
         features of a linear model (of a mixture, ``VotingClassifier``, those of its first linear member) as its last
         step gets them, shares of trees whose leaves two rows do not have in common, draws of any other model.
-        "gradients": between gradients by the weights of the last layer, as of `BADGEQuery`; of trees, with shared
-        leaves in the place of inner products. Or a function ``space(X)`` or ``space(estimator, X)`` that returns an
+        "gradients": gradients by the weights of the last layer, as in `BADGEQuery`; for trees, with shared leaves in
+        place of inner products. Or a function ``space(X)`` or ``space(estimator, X)`` that returns an
         array (n_rows, n_columns) for a chunk of the pool.
     n_draws : int, optional
-        Posterior draws. By default all members of an ensemble (which cannot give more), 20 of a bootstrap, else 100.
-        Scores that need one draw only ("entropy", "margin", "variation_ratio") are computed from the estimator's own
+        Posterior draws. By default all members of an ensemble (which has no more), 20 for a bootstrap, otherwise 100.
+        Scores that need only one draw ("entropy", "margin", "variation_ratio") are computed from the estimator's own
         ``predict_proba``, unless this or ``posterior`` asks for draws. When to change it: set 20 where a query with
         draws of a net takes longer than fitting it.
     posterior : {"auto", "bootstrap"} or estimator, default="auto"
         Where draws come from. "auto": the estimator's own (see `sample_posterior`); without any, the estimator is
-        bootstrapped on the training data at every call, which is said in a warning. "bootstrap": asks for just that. An
+        bootstrapped on the training data at every call, with a warning. "bootstrap": always this, without a warning. An
         estimator: it is fitted to the training data, and its draws are used.
     X_target : array-like of shape (n_targets, ...), optional
         Rows that predictions matter for, for "epig" and other scores that ask for ``target_draws``. All are drawn at
-        once: some hundred, chosen at random, stand for many. By default a thousand candidates, or all if there are
-        fewer, chosen by ``random_state``: where a pool is scored in parts, give the same rows for all of them. Of
-        linear models "epig" needs no draws: see `scores.epig`.
+        once: a few hundred, chosen at random, stand for many. By default a thousand candidates, or all if there are
+        fewer, chosen by ``random_state``: if a pool is scored in parts, pass the same rows for each. For linear models
+        "epig" needs no draws: see `scores.epig`.
     reduce : {"mean", "max", "sum"} or callable, default="mean"
-        What makes the score of a row of several outputs (labels, targets, pixels, tokens), each of which is scored by
-        itself. A function gets scores (n_rows, n_outputs), NaN where an output does not count, and returns (n_rows,).
+        How the scores of several outputs (labels, targets, pixels, tokens) become the score of their row. A function
+        gets scores (n_rows, n_outputs), NaN where an output does not count, and returns (n_rows,).
     mask : array-like of shape (n_points, ...) or callable, optional
         Which outputs of each row of the pool count, True where they do: padding, or pixels without a class, do not. A
-        function is given chunks of rows. By default all, or those that the draws say.
+        function gets chunks of rows. By default all outputs, or those that the draws mark.
     chunk_size : int, optional
         Rows drawn at once. By default what fits scikit-learn's ``working_memory``, 64 MiB at most, with their draws and
-        with what the steps of a Pipeline make of them, as seen by the first row; of texts and objects 2,048 at most.
+        the output of Pipeline steps, judged by the first row; of texts and objects 2,048 at most.
         Taken in whole blocks of a net's batch size, one at least, and of 256 rows where "epig" needs no draws.
     predict_batch_size : int, optional
-        Rows that a net is asked for at once. By default its own batch size: that of a skorch net or of
+        Rows in one forward pass of a net. By default its own batch size: that of a skorch net or of
         `MCDropoutClassifier`, 256 of a bare module. Fewer take less memory; when it runs out, the number is halved,
-        with a warning. Models that are no nets do not look at it.
+        with a warning. Other models ignore it.
     n_jobs : int, optional
         Members of a bootstrap fitted at once.
     random_state : None, int, numpy Generator or RandomState
-        Seeds one stream, which goes on from call to call. Set it again, or clone the query, to begin it anew. Given to
-        a single call, it seeds that call alone, and the query's stream stays where it is.
+        Seeds one stream, which goes on from call to call. Set it again, or clone the query, to restart the stream.
+        Passed to a single call, it seeds only that call, and the query's stream stays where it is.
     verbose : int, default=0
         Whether to show a progress bar over the pool.
 
@@ -266,7 +264,7 @@ class StochasticBatchQuery(ScoringQuery):
     scores_, indices_, rng_, log_proba_, concentration_
         As in `query.BatchQuery`. Samplers of your own leave no ``log_proba_``.
     score_, diversity_ : str or callable; float
-        The score and the diversity of the last batch: what "auto" was.
+        The score and the diversity of the last batch, after "auto" was resolved.
     n_features_in_ : int
         Columns of the last pool.
 
@@ -279,8 +277,8 @@ class StochasticBatchQuery(ScoringQuery):
 
     Notes
     -----
-    Draws must be functions. A call draws the first row of the pool a second time, beside another, and refuses draws
-    that then differ. Forests and bootstraps, which can give no others, are spared this.
+    Draws must be functions. A call draws the first row of the pool a second time, next to another, and refuses draws
+    that then differ. Forests and bootstraps, whose draws cannot differ, skip this check.
 
     References
     ----------
@@ -333,7 +331,7 @@ class StochasticBatchQuery(ScoringQuery):
         if self.diversity not in ("auto", 0) and look_up("sampler", self.sampler, SAMPLERS) is SAMPLERS["topk"]:
             raise ParameterError(
                 '`diversity` above 0 needs a sampler that weighs rows. Got `sampler`="topk", which leaves distances '
-                'nothing to choose: use "power" with a large `beta`, 16 say.'
+                'nothing to choose: use "power" with a large `beta`, such as 16.'
             )
         if self.score != "auto":
             check_is_of_predictions(self.score, look_up("score", self.score, SCORES))
@@ -344,7 +342,7 @@ class StochasticBatchQuery(ScoringQuery):
         found = {"score_": _score_for(model_of(learner), self.score)}
         return replace(batch, attributes={**batch.attributes, **found})
 
-    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Values, PointSet | None]:
+    def score_candidates(self, learner: Any, pool: Pool, rng: np.random.Generator) -> tuple[Floats, PointSet | None]:
         """Scores of the candidates; and these, with the rows in flight behind them, as points."""
         model = model_of(learner)
         found = _score_for(model, self.score)

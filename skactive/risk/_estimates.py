@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from .._utils import html
-from .._utils.types import Side
+from .._utils.types import Floats, Side
 from .._utils.validation import (
     FLAG,
     ParameterError,
@@ -33,7 +33,7 @@ from .._utils.validation import (
     one_of,
     shown,
 )
-from ._parts import Weights, check_log_proba, largest_bound, lure_weights
+from ._parts import check_log_proba, largest_bound, lure_weights
 
 _LEVEL = number(0, 1, ends="()", remedy="0.95 is usual.")
 _OF_INTERVALS: Rules = {"level": _LEVEL, "side": one_of(get_args(Side)), "every_look": FLAG}
@@ -56,17 +56,17 @@ class RiskEstimate:
         True for an accuracy, which is one minus an error rate; False for a loss.
     step : float
         What one more label of the largest weight and a loss of 1 would add. Times ``largest_loss`` it widens intervals
-        by what rows that are hardly ever picked may hide.
+        by what rarely picked rows may hide.
     largest_loss : float
         The most that a row without a label can cost, leaving aside rows too few to matter; infinite if not known.
     largest_seen : float
         The largest loss among the labels.
     limits : tuple of two float
-        What the value on the pool can be at all, given the labels seen; no interval goes beyond.
+        The possible range of the value on the pool, given the labels seen; no interval goes beyond.
     n_looks : int
         As in `estimate_risk`.
     of_interval : tuple of two float, optional
-        The loss that intervals go by and its standard error, if these are not the value and its.
+        The loss that intervals are based on and its standard error, if these are not the value and its own.
 
     Examples
     --------
@@ -95,10 +95,10 @@ class RiskEstimate:
         level : float, default=0.95
         side : {"both", "lower", "upper"}, default="both"
             "upper": only the upper end is an estimate, which the risk exceeds with probability 1 - level; the lower one
-            is the limit. "lower": the other way about. One side is what a target needs.
+            is the limit. "lower": the other way round. A target needs only one side.
         every_look : bool, default=False
-            Whether the intervals after all batches are to be right at once, so that one may look after each batch and
-            stop when one likes. They are wider, the more so the later.
+            Whether the intervals after all batches hold simultaneously, so that you may look after each batch and stop
+            at any time. They are wider, later ones more so.
 
         Returns
         -------
@@ -158,14 +158,14 @@ class RiskDifference:
     Attributes
     ----------
     value : float
-        Unbiased estimate: risk of the first model less that of the second. Below 0 the first one is better.
+        Unbiased estimate: risk of the first model minus that of the second. Below 0 the first one is better.
     standard_error : float
     n_labelled, n_pool : int
     more, less : RiskEstimate
         What the first model loses where it loses more than the second, and what the second loses where it loses more;
         the value is their difference. No interval goes beyond that of their limits.
     of_interval : float, optional
-        The standard error that intervals go by, if it is not that of the value.
+        The standard error that intervals are based on, if it is not that of the value.
     """
 
     value: float
@@ -182,7 +182,7 @@ class RiskDifference:
         Parameters
         ----------
         level, side, every_look
-            As of `RiskEstimate.interval`; the side that is no estimate is infinite.
+            As in `RiskEstimate.interval`; the side that is not estimated is infinite.
 
         References
         ----------
@@ -208,7 +208,7 @@ class RiskDifference:
         return _sentence(self, "+")
 
     def _repr_html_(self) -> str:
-        return _card(self, "difference", "+", note="The risk of the first model less that of the second.")
+        return _card(self, "difference", "+", note="The risk of the first model minus that of the second.")
 
 
 def looked_at(estimate: RiskEstimate, n_looks: int) -> RiskEstimate:
@@ -223,7 +223,7 @@ def _checked_level(level: Any, side: Any, every_look: Any, n_looks: int) -> floa
 
 
 _OPEN = "No upper end: a row without a label could cost any amount. Give `largest_loss`, the most that a row can cost"
-_NOISY = "The estimate is unbiased and noisy: the interval goes by what rows cost less than the most"
+_NOISY = "The estimate is unbiased but noisy: the interval is based on what rows cost less than the most"
 _WIDE = "Most of the interval allows for rare rows, unlike those with a label"
 
 
@@ -277,7 +277,7 @@ def estimate_risk(
     :math:`\frac{1}{M (M - 1)} \sum_m c_m^2 (a_m - \text{value})^2`.
 
     As the weights do not add up to M, this is noisy where losses are large. If their mean with these weights is nearer
-    to the largest one, B, than to 0, intervals go by B less the same estimate of B - L.
+    to the largest one, B, than to 0, intervals are based on B minus the same estimate of B - L.
 
     Parameters
     ----------
@@ -289,12 +289,12 @@ def estimate_risk(
     n_pool : int
         Rows before the first pick.
     largest_loss : float or array-like of shape (n_pool,), optional
-        The most that a row can cost, where no loss is negative: 1 for an error rate. Or the most that each row can:
-        first those with a label, in the order of purchase. By default 1 if all losses are 0 or 1, else infinity:
-        then intervals have no upper end.
+        The most that a row can cost, where no loss is negative: 1 for an error rate. Or the most for each row: first
+        those with a label, in the order of purchase. By default 1 if all losses are 0 or 1, otherwise infinity: then
+        intervals have no upper end.
     largest_weight : float, default=1.0
-        Behind which a risk could hide that labels have not shown: ``1 / epsilon`` bounds that of a query. Intervals go
-        by it, or by the largest that was seen if that is larger.
+        Largest weight behind which an unseen risk could hide: ``1 / epsilon`` bounds that of a query. Intervals use it,
+        or the largest one seen if that is larger.
     n_looks : int, default=1
         Batches of labels so far, for ``interval(every_look=True)``.
 
@@ -353,7 +353,7 @@ def estimate_difference(
     largest_loss: ArrayLike = math.inf,
     **options: Any,
 ) -> RiskDifference:
-    """The risk of one model less that of another, from losses of both on the same rows; options of `estimate_risk`.
+    """The risk of one model minus that of another, from losses of both on the same rows; options of `estimate_risk`.
 
     ``largest_loss`` is the most that a row can cost either model more than the other.
     """
@@ -375,7 +375,7 @@ def bound_of(losses: NDArray[Any]) -> float:
     return 1.0 if np.isin(losses, (0, 1)).all() else math.inf
 
 
-def _base(losses: Weights, log_proba: Weights, n_pool: int, largest: Any) -> float:
+def _base(losses: Floats, log_proba: Floats, n_pool: int, largest: Any) -> float:
     """What losses are measured from: 0, or the largest one of all rows, if their mean is nearer to it."""
     if np.ndim(largest):
         return 0.0
@@ -383,7 +383,7 @@ def _base(losses: Weights, log_proba: Weights, n_pool: int, largest: Any) -> flo
     return largest if weights @ losses > largest / 2 * weights.sum() else 0.0
 
 
-def _apart(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> tuple[float, float] | None:
+def _apart(losses: Floats, log_proba: Floats, n_pool: int, base: float) -> tuple[float, float] | None:
     """The mean loss from losses less ``base``, and its standard error; None if the base is 0."""
     if base == 0:
         return None
@@ -391,7 +391,7 @@ def _apart(losses: Weights, log_proba: Weights, n_pool: int, base: float) -> tup
     return base + value, error
 
 
-def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int, counts: Any = 1.0) -> tuple[float, float, float]:
+def _value_and_error(losses: Floats, log_proba: Floats, n_pool: int, counts: Any = 1.0) -> tuple[float, float, float]:
     """The estimate, its standard error, and the sum of what picks count."""
     n_labelled = len(losses)
     if n_labelled == n_pool:
@@ -405,7 +405,7 @@ def _value_and_error(losses: Weights, log_proba: Weights, n_pool: int, counts: A
     return value, math.sqrt(variance) / n, n
 
 
-def counted(risk: RiskEstimate, losses: Weights, log_proba: Weights, counts: Weights) -> RiskEstimate:
+def counted(risk: RiskEstimate, losses: Floats, log_proba: Floats, counts: Floats) -> RiskEstimate:
     """The same risk where a pick counts as 1/w of one, if one of its batch can weigh w: none adds more than a step."""
     value, error, n = _value_and_error(losses, log_proba, risk.n_pool, counts)
     return replace(risk, value=value, standard_error=error, step=1 / n)
@@ -471,17 +471,17 @@ def _distance(a: float, b: float, correlation: float) -> float:
     return math.inf if math.isinf(a + b) else math.sqrt(max(a**2 + b**2 - 2 * correlation * a * b, 0.0))
 
 
-def checked_losses(losses: ArrayLike, n_labelled: int) -> Weights:
+def checked_losses(losses: ArrayLike, n_labelled: int) -> Floats:
     values = float64_array("losses", losses)
     if values.shape != (n_labelled,) or not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError(
             f"`losses` must be a finite number, 0 or larger, for each of the {n_labelled} labels, in the order of "
-            f"purchase. Got {shown(losses)}. To negative losses add a constant, and take it off the risk."
+            f"purchase. Got {shown(losses)}. If losses are negative, add a constant and subtract it from the risk."
         )
     return values
 
 
-def _of_rows_left(largest: Any, losses: Weights, n_pool: int) -> tuple[float, float]:
+def _of_rows_left(largest: Any, losses: Floats, n_pool: int) -> tuple[float, float]:
     """The most that a row without a label can cost, and what all of them can."""
     bounds = float64_array("largest_loss", largest, booleans=False)
     of_rows = np.broadcast_to(bounds, n_pool) if bounds.shape in ((), (n_pool,)) else np.array([np.nan])

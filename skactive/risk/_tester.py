@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._utils.types import Loss
+from .._utils.types import Floats, Indices, Loss
 from .._utils.validation import (
     as_array,
     check_positions,
@@ -27,9 +27,9 @@ from .._utils.validation import (
     warn,
 )
 from ._estimates import RiskDifference, RiskEstimate, bound_of, checked_losses, estimate_difference, estimate_risk
-from ._parts import LARGEST, LOSSES, Weights, check_kind, largest_of, log_ratios
+from ._parts import LARGEST, LOSSES, check_kind, largest_of, log_ratios
 
-_OWN_LABEL = "A row that cannot be labelled gets a label of its own, which counts as an error."
+_OWN_LABEL = "A row that cannot be labelled should get a label of its own, which counts as an error."
 _KEPT = 1000  # quantiles that a tester keeps of the law of an ask
 
 
@@ -41,12 +41,12 @@ class ActiveTester:
     pool, for any model that was not trained on these labels, with a standard error.
 
     Every row that was asked for counts as a pick, in the order of asking. An estimate needs the labels of all picks
-    before the last one that has a label; while one of these is open, it is refused. Open rows at the end are no
-    obstacle, as the estimate is that of the picks before them.
+    before the last one that has a label; while one of these is open, it is refused. Open rows at the end do no harm, as
+    the estimate uses the picks before them.
 
     .. warning::
-        A row that cannot be labelled must not be left out: such rows are seldom like the others, and without them the
-        estimate is biased. Tell a label of its own for them, such as "unclear" or -1, which counts as an error of the
+        A row that cannot be labelled must not be left out: such rows are rarely like the others, and without them the
+        estimate is biased. Tell a separate label for them, such as "unclear" or -1, which counts as an error of the
         model; see :ref:`rows_without_a_label`.
 
     Parameters
@@ -59,14 +59,14 @@ class ActiveTester:
     X_pool : array-like of shape (n_points, ...)
         Rows over which the risk is a mean.
     row_weight : array-like of shape (n_points,), optional
-        Of the rows in that mean, as of a survey: how many rows of the population each stands for. All estimates take
+        Weights in that mean, as in a survey: how many rows of the population each row stands for. All estimates use
         them; the query does not.
 
     Attributes
     ----------
     indices_, labels_, log_proba_ : ndarray of shape (n_labelled,)
         Positions in the pool of the rows with labels, in the order of asking, their labels, and the log-probability of
-        each of these picks given those before it, which is an error while one before them is open.
+        each of these picks given those before it; an error while an earlier one is open.
     open_ : ndarray of shape (n_open,), int64
         Positions in the pool of the rows that were asked for and have no label yet, in the order of asking.
 
@@ -95,7 +95,7 @@ class ActiveTester:
         self.row_weight = weight = check_sample_weight(row_weight, self.n_pool, "row_weight")
         self._scale = np.ones(self.n_pool) if weight is None else weight / weight.mean()
         self._picks = Picks()
-        self._first_log_proba: list[Weights] = []
+        self._first_log_proba: list[Floats] = []
         self._classes: Any = None
 
     @property
@@ -104,7 +104,7 @@ class ActiveTester:
         return containers.count_rows(self.X_pool)
 
     @property
-    def indices_(self) -> NDArray[np.int64]:
+    def indices_(self) -> Indices:
         return self._picks.rows[self._picks.is_told]
 
     @property
@@ -114,11 +114,11 @@ class ActiveTester:
         return self._picks.labels
 
     @property
-    def log_proba_(self) -> Weights:
+    def log_proba_(self) -> Floats:
         return self._picks.log_proba[: self._picks.n_complete]
 
     @property
-    def open_(self) -> NDArray[np.int64]:
+    def open_(self) -> Indices:
         return self._picks.rows[~self._picks.is_told]
 
     def ask(
@@ -130,7 +130,7 @@ class ActiveTester:
         y_training: Any = None,
         sample_weight: Any = None,
         fit_params: Any = None,
-    ) -> NDArray[np.int64]:
+    ) -> Indices:
         """Choose rows to label, among those that were not asked for yet.
 
         Parameters
@@ -158,7 +158,7 @@ class ActiveTester:
             indices = query.select(estimator, self.X_pool, n_instances, candidates=left, **given)
         if not hasattr(query, "log_proba_"):
             raise TypeError(
-                f"`query` must know the probability of its picks, and this {type(query).__name__} has no `log_proba_`. "
+                f"`query` must know the probability of its picks, but this {type(query).__name__} has no `log_proba_`. "
                 "Use a StochasticBatchQuery with a sampler of skactive.samplers."
             )
         law = getattr(getattr(query, "_batch", None), "law", None)  # of a query that is not ours it is not known
@@ -185,12 +185,12 @@ class ActiveTester:
         picks = self._picks.open_picks(rows, self.n_pool)
         asked = self._picks.rows[picks]
         labels = containers.aligned(_by_position(labels, self.X_pool, asked), self.X_pool, "labels", asked)
-        remedy = f"Tell the labels that are there with `rows`, and the others later. {_OWN_LABEL}"
+        remedy = f"Tell the labels you have with `rows`, and the others later. {_OWN_LABEL}"
         labels = plain_labels(labels, "labels", remedy)
         if len(labels) != len(picks):
             raise ValueError(
                 f"`labels` must be the labels of the {len(picks)} rows that were asked for, in that order. Got shape "
-                f"{labels.shape}. Labels of part of them need `rows`."
+                f"{labels.shape}. For some of them only, pass `rows`."
             )
         labels = labels.ravel() if labels[:1].size == 1 else labels
         if self._classes is not None and labels.ndim == 1:
@@ -209,7 +209,7 @@ class ActiveTester:
         largest_loss : float or array-like of shape (n_points,), optional
             The most that a row, or each row of the pool, can cost. By default 1 for "zero_one" and for losses that are
             all 0 or 1, 2 for "brier", and 36 for "log_loss", the cost of a label that the model does not know. For
-            others it is not known, and an interval has no upper end without it.
+            other losses it is unknown, and an interval has no upper end without it.
         """
         losses, known = self._losses(estimator, loss)
         options = self._options(known if largest_loss is None else largest_loss)
@@ -220,17 +220,17 @@ class ActiveTester:
     ) -> RiskDifference:
         """Estimate how much larger the mean loss of a model over the pool is than that of another.
 
-        Both are tested on the same labels, so that rows on which they do alike cancel: the error is smaller than those
-        of two estimates.
+        Both are tested on the same labels, so that rows on which they agree cancel: the error is smaller than those of
+        two estimates.
 
         Parameters
         ----------
         estimator, other : fitted estimators
         loss : str or callable, default="zero_one"
-            As of `risk`. The value is below 0 where ``estimator`` is better; with "zero_one" it is the accuracy of
-            ``other`` less that of ``estimator``.
+            As in `risk`. The value is below 0 where ``estimator`` is better; with "zero_one" it is the accuracy of
+            ``other`` minus that of ``estimator``.
         largest_loss : float or array-like of shape (n_points,), optional
-            As of `risk`. For "log_loss" the probabilities of both models say how far apart their losses can be.
+            As in `risk`. For "log_loss" the probabilities of both models bound the difference of their losses.
         """
         (losses, known), (of_other, of_other_known) = (self._losses(model, loss) for model in (estimator, other))
         if largest_loss is None and loss == "log_loss":
@@ -238,7 +238,7 @@ class ActiveTester:
         options = self._options(max(known, of_other_known) if largest_loss is None else largest_loss)
         return estimate_difference((losses, of_other), self.log_proba_, self.n_pool, **options)
 
-    def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> tuple[Weights, float]:
+    def _losses(self, estimator: Any, loss: str | Callable[..., Any]) -> tuple[Floats, float]:
         """A model's losses, times weights of rows, and the most that one can be without; infinite if not known."""
         per_row = look_up("loss", loss, LOSSES)
         y, _ = self.labels_, self.log_proba_  # refused before the model is asked, while a pick is open
@@ -246,7 +246,7 @@ class ActiveTester:
         known = LARGEST.get(loss, math.inf) if isinstance(loss, str) else bound_of(found)
         return checked_losses(found, len(y)) * self._scale[self.indices_], known
 
-    def _log_ratios(self, *learners: Any) -> Weights:
+    def _log_ratios(self, *learners: Any) -> Floats:
         models = [modal.unwrap(learner)[0] for learner in learners]
         size = containers.rows_per_chunk(self.X_pool, sum(len(classes_of(model)) for model in models))
         found = np.concatenate([log_ratios(models, X) for X in containers.iter_chunks(self.X_pool, None, size)])
@@ -264,7 +264,7 @@ class ActiveTester:
         # after each `tell` somebody can look
         return {"largest_loss": largest, "largest_weight": max(weights), "n_looks": len(self._picks.answers)}
 
-    def _in_order(self, largest: Weights) -> Weights:
+    def _in_order(self, largest: Floats) -> Floats:
         """The most that each row can cost, by its weight, those with a label first."""
         scale = self._scale
         weighted = np.multiply(largest, scale, where=scale > 0, out=np.zeros(len(scale)))  # 0 · infinity is 0 here
@@ -277,7 +277,7 @@ class ActiveTester:
         return dataclasses.replace(errors, value=1 - errors.value, greater_is_better=True, limits=limits)
 
 
-def _by_position(labels: Any, X_pool: Any, rows: NDArray[np.int64]) -> Any:
+def _by_position(labels: Any, X_pool: Any, rows: Indices) -> Any:
     """Labels in the order of the rows, if their index holds the positions of these in a pool without an index.
 
     A RangeIndex is what labels get that were given none: it says nothing.
@@ -290,7 +290,7 @@ def _by_position(labels: Any, X_pool: Any, rows: NDArray[np.int64]) -> Any:
     return labels.loc[rows] if is_of_rows else labels
 
 
-def _some(first_log_proba: Weights) -> Weights:
+def _some(first_log_proba: Floats) -> Floats:
     """Quantiles of them, as of a smaller pool: what a tester keeps of an ask."""
     ordered = np.sort(first_log_proba[first_log_proba > -np.inf])
     kept = ordered[np.linspace(0, len(ordered) - 1, min(len(ordered), _KEPT)).round().astype(int)]
@@ -300,7 +300,7 @@ def _some(first_log_proba: Weights) -> Weights:
 def _warn_of_bias(query: Any, n_unreachable: int, n_left: int) -> None:
     remedy = "the estimate is not the risk on the whole pool. Set epsilon=0.1 in the query, for example."
     if getattr(query, "diversity_", 0) > 0 and getattr(query, "epsilon", 0) == 0:
-        warn(f"With `diversity`, rows that are equal to one that was picked cannot be picked any more, and {remedy}")
+        warn(f"With `diversity`, copies of a picked row can no longer be picked, and {remedy}")
     if n_unreachable:
         warn(
             f"{n_unreachable} of {n_left} rows could not be picked: their score, or their rank, gives them probability "
@@ -315,10 +315,10 @@ class Picks:
     A pick is a position in this order. ``asks`` says which call chose it; ``answers`` are picks with their labels.
     """
 
-    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    log_proba: Weights = field(default_factory=lambda: np.empty(0))
-    asks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    answers: tuple[tuple[NDArray[np.int64], NDArray[Any]], ...] = ()
+    rows: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    log_proba: Floats = field(default_factory=lambda: np.empty(0))
+    asks: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    answers: tuple[tuple[Indices, NDArray[Any]], ...] = ()
 
     @property
     def is_told(self) -> NDArray[np.bool_]:
@@ -340,12 +340,12 @@ class Picks:
         gaps = self.rows[:n_told][~is_told[:n_told]]
         if len(gaps):
             raise ValueError(
-                f"An estimate needs the labels of all rows in the order of asking, and row {gaps[0]} was asked for "
+                f"An estimate needs the labels of all rows in the order of asking, but row {gaps[0]} was asked for "
                 f"before others that have one; {len(self.rows) - n_told} rows are open in all (`open_`). {_OWN_LABEL}"
             )
         return n_told
 
-    def asked(self, rows: NDArray[np.int64], log_proba: Weights) -> Picks:
+    def asked(self, rows: Indices, log_proba: Floats) -> Picks:
         number = self.asks.max(initial=-1) + 1
         return dataclasses.replace(
             self,
@@ -354,16 +354,16 @@ class Picks:
             asks=np.concatenate([self.asks, np.full(len(rows), number)]),
         )
 
-    def told(self, picks: NDArray[np.int64], labels: NDArray[Any]) -> Picks:
+    def told(self, picks: Indices, labels: NDArray[Any]) -> Picks:
         if self.answers and kind_of_labels(self.answers[0][1]) != kind_of_labels(labels):
             raise mixed_labels_error("labels", [self.answers[0][1].item(0), labels.item(0)])
         return dataclasses.replace(self, answers=(*self.answers, (picks, labels)))
 
-    def open_picks(self, rows: Any, n_pool: int) -> NDArray[np.int64]:
+    def open_picks(self, rows: Any, n_pool: int) -> Indices:
         """Picks without a label: those of some rows, or of the one ask that is open."""
         picks = np.flatnonzero(~self.is_told)
         if len(picks) == 0:
-            raise ValueError("`labels` must be those of rows that `ask` chose. It was not called since the last ones.")
+            raise ValueError("`labels` must be those of rows that `ask` chose. It was not called after the last ones.")
         if rows is None and len(asks := np.unique(self.asks[picks])) > 1:
             raise ValueError(f"`rows` must say which rows these labels belong to, as {len(asks)} asks are open.")
         if rows is None:
@@ -373,7 +373,7 @@ class Picks:
         wrong = [row for row in given if row not in pick_of]
         if wrong:
             raise ValueError(
-                f"`rows` must be positions in the pool that `ask` returned and that have no label yet. Got {wrong[0]}, "
-                f"and {len(wrong)} such rows in all."
+                f"`rows` must be positions in the pool that `ask` returned and that have no label yet. Got {wrong[0]}; "
+                f"{len(wrong)} such rows in all."
             )
         return np.array([pick_of[row] for row in given], dtype=np.int64)

@@ -92,7 +92,7 @@ class Vectors(Factor):
             check_finite(x, rows.start, self._parameter)
             largest = max(largest, x.abs_().amax().item())
         if largest and not 1e-100 < largest < 1e100:
-            raise ValueError(f"`{self._parameter}` must be of a scale between 1e-100 and 1e100. Got {largest:g}.")
+            raise ValueError(f"`{self._parameter}` must have a scale between 1e-100 and 1e100. Got {largest:g}.")
 
 
 class Residuals(Factor):

@@ -1,4 +1,4 @@
-"""The samplers by name, each of which states its law, and batches by these: mixed with chance, within limits, apart."""
+"""The samplers by name, each with its law, and batches by these: mixed with chance, within limits, apart."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _PowerLaw(Law):
     def draw(self, k: int, rng: np.random.Generator) -> Indices:
         picks = super().draw(k, rng)
         if self.beta > 0:  # a score of 0 is picked only when no other is left
-            why = "BALD is 0 where all draws agree, as of a model that learned nothing from few labels"
+            why = "BALD is 0 where all draws agree, as with a model that has learned nothing from few labels"
             warn_if_few(int(np.count_nonzero(self.scores[picks])), k, f"have a positive score ({why})")
         return picks
 
@@ -98,7 +98,7 @@ def power(scores: Scores, beta: float) -> Law:
         Number of rows.
     rng : numpy.random.Generator
     beta : float, default=1.0
-        Coldness; 0 is uniform over all rows, those of score 0 included.
+        Coldness; 0 is uniform over all rows, including those of score 0.
 
     Returns
     -------
@@ -183,8 +183,8 @@ def repulsive(
 
     The first row is drawn with probability proportional to :math:`s_i^\beta`, every further one with probability
     proportional to :math:`s_i^\beta d_i^\gamma` among the rows left: d is the squared distance from the nearest row
-    drawn so far, and :math:`\gamma` the diversity. Every prefix of a batch is a batch. Time is a pass or a few over the
-    points, which are read in blocks; no distances between all of them are formed.
+    drawn so far, and :math:`\gamma` the diversity. Every prefix of a batch is a batch. Time is one or a few passes over
+    the points, which are read in blocks; pairwise distances are never formed.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def repulsive(
     -------
     ndarray of shape (k,), int64
         Distinct rows, most preferred first. Once no row left has a positive score and lies apart from all rows chosen,
-        the rest is uniform, with a warning. Where all points are equal, scores alone decide, with a warning.
+        the rest is uniform, with a warning. If all points are equal, scores alone decide, with a warning.
 
     References
     ----------
@@ -263,7 +263,7 @@ def draw_batch(
     if points is not None and keeps_apart:
         if not points.are_equal():
             return Repulsion(law.log_weights(), points, diversity, among, epsilon).draw(rng)
-        warn("All points are equal, so that none keep apart: scores alone decide, as with diversity=0.")
+        warn("All points are equal, so `diversity` has no effect: scores alone decide.")
         return LimitedLaw(law, among, epsilon).draw(rng)
     batch = LimitedLaw(law, among, epsilon).draw(rng)
     if epsilon == 0 and law.beta > 0:
@@ -291,8 +291,8 @@ def check_has_law(sampler: Any, wanted_by: str) -> None:
     if not hasattr(sampler, "log_weights"):
         name = getattr(sampler, "__name__", type(sampler).__name__)
         raise ValueError(
-            f"{wanted_by} needs a sampler whose law is known, and {name!r} has no `log_weights`. Use one of "
-            "skactive.samplers, or give your sampler that function."
+            f"{wanted_by} needs a sampler whose law is known, but {name!r} has no `log_weights`. Use one of "
+            "skactive.samplers, or give your sampler such a function."
         )
 
 

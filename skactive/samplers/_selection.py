@@ -74,9 +74,6 @@ def descending_at_random(keys: Scores, rng: np.random.Generator) -> Indices:
     return shuffled[descending(keys[shuffled])]
 
 
-# Noise on every row
-
-
 def perturbed_top_k(values: Scores, k: int, rng: np.random.Generator, beta: float) -> Indices:
     """Draw k rows under weights ``exp(beta * values)``: the k largest after Gumbel noise."""
     top, low = float(values.max()), float(values.min(where=values > -np.inf, initial=np.inf))
@@ -120,9 +117,6 @@ def raised(x: Scores, beta: float) -> Scores:
     if beta in (2, 4, 8):
         return raised(x * x, beta / 2)
     return x if beta == 1 else x**beta
-
-
-# Draws with replacement, repeats dropped
 
 
 def sample_by_rejection(weights: Weights, n: int, k: int, rng: np.random.Generator) -> Indices:
@@ -192,9 +186,6 @@ def _weights_left(weights: Weights, blocks: Indices, n: int, drawn: Indices) -> 
     here = np.isin(drawn // _BLOCK, blocks)
     w[slot[here], drawn[here] % _BLOCK] = 0.0
     return w
-
-
-# Ranks, and the rows that hold them
 
 
 def draw_ranks(n: int, n_ranked: int, k: int, rng: np.random.Generator, beta: float) -> Indices:

@@ -85,7 +85,7 @@ def mu_rho(draws: Tensor, *, treatment: Any) -> Tensor:
 def rho(draws: Tensor, *, treatment: Any) -> Tensor:
     r"""Variance of the effect over that of the outcome that no label can show, :math:`tau / Var_k\, \mu_k(x, 1 - t)`.
 
-    0/0 counts as 0, and no ratio as more than 4.5e15, where the other outcome is known but for rounding.
+    0/0 counts as 0, and no ratio exceeds 4.5e15, where the other outcome is known up to rounding.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
 def tau(draws: Tensor) -> Tensor:
     r"""Variance of the effect of the treatment, :math:`Var_k[\mu_k(x, 1) - \mu_k(x, 0)]`.
 
-    Parameters and returned values are those of `mu`, but for the treatment, which does not count.
+    Parameters and returned values are those of `mu`, but the treatment has no effect.
 
     Examples
     --------

@@ -16,19 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._utils.devices import best_float
-from .._utils.types import Reduce
+from .._utils.types import Indices, Reduce
 from .._utils.validation import AXES, DrawsError, as_array, check_scores, plain_array
 from ._arithmetic import device_of, fold
 
 _TILE_ELEMENTS = 2**20  # 8 MiB of float64, where several rows have to be copied; one row is a view
 
-Tile = tuple[slice, slice]  # rows, and outputs of each
-
 
 def score_outputs(score: Callable[..., Any], draws: Any, kind: str, side: Mapping[str, Any], mask: Any = None) -> Any:
     """Scores of all outputs, (n_points, *outputs), by a score of points; NaN where the mask is False.
 
-    The score gets some rows, or some outputs of one row, at a time.
+    The score gets some rows at a time.
     """
     n_axes, shape = AXES[kind], tuple(draws.shape)
     if "target_draws" in side:
@@ -42,16 +40,16 @@ def score_outputs(score: Callable[..., Any], draws: Any, kind: str, side: Mappin
     counts = None if mask is None else check_mask(mask, of_all).reshape(shape[1], -1)
     device = device_of(draws)
     scores = torch.full((shape[1], flat.shape[-1]), torch.nan, dtype=best_float(device), device=device)
-    for tile in _tiles(flat):
-        points, found = _as_points(flat[:, tile[0], ..., tile[1]], n_axes), scores[tile].flatten().clone()
-        of_tile = {name: value[tile].ravel() for name, value in side.items()}
-        which = np.arange(len(found)) if counts is None else np.flatnonzero(counts[tile])
+    step = max(1, _TILE_ELEMENTS * shape[1] // max(1, int(np.prod(shape))))
+    for start in range(0, shape[1], step):
+        rows = slice(start, start + step)
+        points, found = _as_points(flat[:, rows], n_axes), scores[rows].view(-1)  # to be filled in
+        of_rows = {name: value[rows].ravel() for name, value in side.items()}
+        which = np.arange(len(found)) if counts is None else np.flatnonzero(counts[rows])
         if len(which) < len(found):
-            points, of_tile = points[:, which], {name: value[which] for name, value in of_tile.items()}
-        if len(which):
-            with _outputs_named(tile, which, of_all):
-                found[which] = torch.as_tensor(score(points, **of_tile), dtype=scores.dtype, device=device)
-        scores[tile] = found.reshape(scores[tile].shape)
+            points, of_rows = points[:, which], {name: value[which] for name, value in of_rows.items()}
+        with _outputs_named(start, which, of_all):
+            found[which] = torch.as_tensor(score(points, **of_rows), dtype=scores.dtype, device=device)
     scores = scores.reshape(of_all)
     return scores if isinstance(draws, Tensor) else scores.numpy()
 
@@ -91,16 +89,6 @@ def check_mask(mask: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return counts
 
 
-def _tiles(flat: Any) -> Iterator[Tile]:
-    """Parts of draws that are scored at once."""
-    n_draws, n_points, *classes, n_outputs = flat.shape
-    n_at_once = max(1, _TILE_ELEMENTS // (n_draws * int(np.prod(classes))))
-    n_rows, n_of_row = max(1, n_at_once // n_outputs), min(n_at_once, n_outputs)
-    for row in range(0, n_points, n_rows):
-        for output in range(0, n_outputs, n_of_row):
-            yield slice(row, row + n_rows), slice(output, output + n_of_row)
-
-
 def _as_points(part: Any, n_axes: int) -> Any:
     """(n_draws, n_rows, n_classes, n_outputs) as (n_draws, n_rows * n_outputs, n_classes), or numbers likewise."""
     part = part.swapaxes(2, 3) if n_axes == AXES["classes"] else part
@@ -118,13 +106,10 @@ def _of_outputs(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 @contextmanager
-def _outputs_named(tile: Tile, which: NDArray[np.int64], shape: tuple[int, ...]) -> Iterator[None]:
+def _outputs_named(first: int, which: Indices, shape: tuple[int, ...]) -> Iterator[None]:
     """Say which row a point was, and which of its outputs, where a score refuses the draws of a point."""
     try:
         yield
     except DrawsError as error:
-        n_outputs = int(np.prod(shape[1:]))
-        n_of_tile = min(n_outputs, tile[1].stop) - tile[1].start
-        row, output = divmod(int(which[error.number]), n_of_tile)
-        place = np.unravel_index(tile[1].start + output, shape[1:])
-        raise error.at(f"point {tile[0].start + row}, output {tuple(map(int, place))}") from None
+        row, *output = np.unravel_index(which[error.number], shape)
+        raise error.at(f"point {first + row}, output {tuple(map(int, output))}") from None

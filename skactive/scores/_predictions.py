@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
+from .._utils.types import Floats
 from ._arithmetic import eps, fold, mean, tiny, variance_over_draws
 from ._registry import register
-
-Floats = NDArray[np.float64]
 
 _POINTS_OF_PRODUCT = 64  # columns of a product, for each class: enough for a fast one
 _PRODUCT_ELEMENTS = 2**18  # 2 MiB of float64
@@ -94,13 +92,13 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     `bald` is what a label tells about the model where there is no target. Draws must be the same functions for points
     and targets.
 
-    Made of matrix products, whose last bits depend on the processor and on the other points of the block: equal points
+    It uses matrix products, whose last bits depend on the processor and on the other points of the block: equal points
     have equal scores to rounding, about n_draws ε, and not to the last bit as with other scores.
 
-    This is the score of draws. A query by "epig" does without any for logistic and Bayesian linear regressions and
+    This is the score of draws. A query by "epig" needs none for logistic and Bayesian linear regressions and
     `LastLayerClassifier`, unless its ``n_draws`` or ``posterior`` ask for them: then a row's score is, in closed form,
-    how much its label is expected to lower the variance of the predictions at the targets. Of regressors, only Bayesian
-    linear ones have the score at all.
+    how much its label is expected to lower the variance of the predictions at the targets. Among regressors, only
+    Bayesian linear ones have this score.
 
     Parameters
     ----------
@@ -108,9 +106,9 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
         As for `bald`, as are returned values.
     target_draws : ndarray or torch.Tensor of shape (n_draws, n_targets, n_classes)
         The same functions at the points whose predictions matter. A query draws them at ``X_target``, by default at
-        a thousand rows of the pool. Time is proportional to n_points n_targets n_classes²; some hundred are enough.
+        a thousand rows of the pool. Time is proportional to n_points n_targets n_classes²; a few hundred are enough.
     target_weights : array-like of shape (n_targets,), optional
-        How much each target matters, for example its probability; not negative. All the same by default.
+        How much each target matters, for example its probability; not negative. Equal by default.
 
     References
     ----------
@@ -153,13 +151,13 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
 
 
-@register("classifier", one_draw=True, of_mean=True)
+@register("classifier", one_draw=True)
 def entropy(draws: Tensor) -> Tensor:
     r"""Entropy of the predictive distribution, :math:`H[\bar p]`, in nats.
 
     Between 0 and log n_classes. One draw is enough: then it is the entropy of ``predict_proba``.
 
-    Parameters and returned values are those of `bald`, but rows whose mean over draws sums to 1 may pass.
+    Parameters and returned values are those of `bald`.
 
     References
     ----------
@@ -171,10 +169,10 @@ def entropy(draws: Tensor) -> Tensor:
     >>> entropy([[[1.0, 0.0], [0.5, 0.5]]])
     array([0.        , 0.69314718])
     """
-    return (0 - fold(_x_log_x(draws))).clamp_min_(0)
+    return (0 - fold(_x_log_x(mean(draws)))).clamp_min_(0)
 
 
-@register("classifier", one_draw=True, of_mean=True)
+@register("classifier", one_draw=True)
 def margin(draws: Tensor) -> Tensor:
     r"""One minus the lead of the most probable class over the second.
 
@@ -192,16 +190,17 @@ def margin(draws: Tensor) -> Tensor:
     >>> margin([[[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]])
     array([0. , 0.8])
     """
-    first_n, label_n = draws.max(0)
-    second_n = draws.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
+    mean_Cn = mean(draws)
+    first_n, label_n = mean_Cn.max(0)
+    second_n = mean_Cn.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
     return (1 - (first_n - second_n)).clamp_min(0)
 
 
-@register("classifier", one_draw=True, of_mean=True)
+@register("classifier", one_draw=True)
 def variation_ratio(draws: Tensor) -> Tensor:
     r"""Probability that the most probable class is wrong, :math:`1 - \max_y \bar p(y)`: least confidence sampling.
 
-    Between 0 and 1 - 1/n_classes. With two classes it ranks as `margin` and `entropy` do.
+    Between 0 and 1 - 1/n_classes. With two classes it ranks rows as `margin` and `entropy` do.
 
     Parameters and returned values are those of `bald`.
 
@@ -215,7 +214,7 @@ def variation_ratio(draws: Tensor) -> Tensor:
     >>> variation_ratio([[[1.0, 0.0], [0.4, 0.6]]])
     array([0. , 0.4])
     """
-    return (1 - draws.amax(0)).clamp_min(0)
+    return (1 - mean(draws).amax(0)).clamp_min(0)
 
 
 @register("classifier", "regressor")
@@ -265,7 +264,7 @@ def variance(draws: Tensor) -> Tensor:
 
 @register("regressor")
 def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
-    r"""Mutual information between a point's label and the model, taking both for Gaussian.
+    r"""Mutual information between a point's label and the model, assuming that both are Gaussian.
 
     :math:`\frac12 \log(1 + Var_k \mu_k / \sigma^2)` in nats, with the population variance over draws. Where each draw
     has its own noise, :math:`\frac12 \log[(Var_k \mu_k + mean_k \sigma_k^2) / \exp(mean_k \log \sigma_k^2)]`. Not
@@ -276,7 +275,7 @@ def gaussian_bald(draws: Tensor, *, noise_variance: Any) -> Tensor:
     draws : ndarray or torch.Tensor of shape (n_draws, n_points)
         Predicted means, of any float dtype.
     noise_variance : float or array-like of shape (n_points,) or (n_draws, n_points)
-        Variance of the noise on a label, in the target's units squared; positive. A query takes it from the model.
+        Variance of the label noise, in the target's units squared; positive. A query takes it from the model.
 
     References
     ----------

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, overload
 
 import numpy as np
@@ -29,11 +28,10 @@ from .._utils.validation import (
     sum_tolerance,
     weights_error,
 )
-from ._arithmetic import device_of, mean
+from ._arithmetic import device_of
 from ._outputs import score_outputs
 
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: stays in the cache
-_NUMBERS_OF_MEANS = 2**15 - 1  # of a block: few enough for torch to leave them to one thread
 
 
 Side = ParamSpec("Side")  # keywords of a score besides draws, and what tells of several outputs
@@ -62,14 +60,14 @@ function that returns scores of rows; targets and rows are features)."""
 
 
 def register(
-    *tasks: str, one_draw: bool = False, of_mean: bool = False, **also: Any
+    *tasks: str, one_draw: bool = False, **also: Any
 ) -> Callable[[Callable[Concatenate[Tensor, Side], Tensor]], Score[Side]]:
     """Turn a kernel for one float64 block into a registered score.
 
-    A kernel gets a block, or the mean over its draws if it is a function ``of_mean``, and returns a tensor (n_points,).
-    The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked. ``also``
-    are further attributes of the score. A score takes two keywords more, which tell of several outputs: ``kind`` is
-    what draws are of, "classes" or "numbers", and ``mask`` which outputs count.
+    A kernel gets a block, and returns a tensor (n_points,). Its keyword-only parameters are side information:
+    `SIDE_INFORMATION` says how each is checked. ``also`` are further attributes of the score. A score takes two
+    keywords more, which tell of several outputs: ``kind`` is what draws are of, "classes" or "numbers", and ``mask``
+    which outputs count.
     """
 
     def decorate(kernel: Any) -> Any:
@@ -85,12 +83,10 @@ def register(
             side = {name: SIDE_INFORMATION[name](name, x, draws) for name, x in given.items() if x is not None}
             device = device_of(draws)
             scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
-            if of_mean and has_fast_mean(draws):
-                score_means(kernel, draws, scores_n)
-            else:
-                are_numbers = kind == "numbers" or "outcomes" in tasks
-                for block, points in blocks(draws, are_numbers=are_numbers):
-                    scores_n[points] = kernel(mean(block) if of_mean else block, **_of_points(side, points))
+            for block, points in blocks(draws, are_numbers=kind == "numbers" or "outcomes" in tasks):
+                # what has points on the last axis in part, and what is about targets whole
+                of_points = {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
+                scores_n[points] = kernel(block, **of_points)
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.__module__ = __package__  # where users, pickles and doctest find it
@@ -99,14 +95,6 @@ def register(
         return score
 
     return decorate
-
-
-def _of_points(side: dict[str, Tensor], points: slice) -> dict[str, Tensor]:
-    """What a block of points gets: its part of what has points on the last axis, and what is about targets whole."""
-    return {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
-
-
-# --- draws as blocks
 
 
 def blocks(draws: Any, *, are_numbers: bool = False, name: str = "draws") -> Iterator[tuple[Tensor, slice]]:
@@ -145,85 +133,28 @@ def check_block(block: Any, first_point: int, tolerance: float | None, name: str
     raise ProbabilityError(name, block[draw, :, point], f"draw {draw} of ", first_point + point, tolerance)
 
 
-# --- scores of the mean over draws in memory: numpy adds draws up faster than a float64 copy of them can be made
-
-
-def has_fast_mean(draws: Any) -> bool:
-    """Whether numpy can add up draws without a float64 copy. With a single class there is only the sum itself."""
-    in_memory = not isinstance(draws, Tensor) or (draws.device.type == "cpu" and draws.layout == torch.strided)
-    return in_memory and draws.shape[2] > 1 and str(draws.dtype).removeprefix("torch.") in ("float32", "float64")
-
-
-def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
-    """Fill in scores of the mean over draws in memory, in as many threads as torch may use."""
-    array = draws.detach().numpy() if isinstance(draws, Tensor) else draws
-    tolerance = sum_tolerance(draws)
-    n_points, n_classes = array.shape[1:]
-    step = max(1, _NUMBERS_OF_MEANS // n_classes)
-    starts = range(0, n_points, step)
-
-    def fill(starts: range) -> None:
-        for start in starts:
-            points = slice(start, min(start + step, n_points))
-            scores_n[points] = kernel(_checked_mean(array[:, points], start, tolerance))
-
-    n_threads = min(torch.get_num_threads(), array.size // 2**20)  # a thread for each million numbers at most
-    if n_threads < 2:
-        return fill(starts)
-    with ThreadPoolExecutor(n_threads) as threads:
-        each = -(-len(starts) // n_threads)
-        for done in [threads.submit(fill, starts[i : i + each]) for i in range(0, len(starts), each)]:
-            done.result()
-    return None
-
-
-def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
-    """The mean over draws (C, n) of probabilities, float64; rows are checked one by one where it leaves doubt."""
-    strides = np.abs(part_KnC.strides)
-    if min(part_KnC.strides) < 0 or strides[0] < strides[1:].max():
-        part_KnC = np.array(part_KnC, np.float64, order="C")  # else numpy might add in another order
-    with np.errstate(invalid="ignore", over="ignore"):
-        sums_nC = np.add.reduce(part_KnC, axis=0, dtype=np.float64)
-        lowest = part_KnC.min()
-    mean_Cn = torch.from_numpy(sums_nC).T.contiguous().div_(len(part_KnC))
-    off = (mean_Cn.sum(0) - 1).abs_().amax()
-    # Doubt: a negative entry, a mean farther from the sum 1 than one bad row could take it, or a first block, where a
-    # mistake in all rows may be hidden by the mean.
-    if first_point == 0 or not (lowest >= 0 and bool(off <= tolerance / len(part_KnC))):
-        check_block(_copied(part_KnC), first_point, tolerance)
-    return mean_Cn
-
-
-# --- side information: how each keyword is checked
-
-
-def _tensor(name: str, value: Any, draws: Any, *, booleans: bool = False) -> Tensor:
+def _tensor(name: str, value: Any, draws: Any, *shapes: tuple[int, ...], booleans: bool = False) -> Tensor:
     """Real numbers in any array or tensor; one that torch cannot share, as it is read-only, say, is copied."""
     value = real_array(name, value, booleans=booleans)
+    if shapes and tuple(value.shape) not in shapes:
+        wanted = " or ".join(str(shape) for shape in shapes)
+        raise ValueError(f"`{name}` must have shape {wanted}, as the draws. Got shape {tuple(value.shape)} instead.")
     if not isinstance(value, Tensor):
         value = torch.from_numpy(np.require(value, np.float64, ["C_CONTIGUOUS", "WRITEABLE"]))
     device = device_of(draws)
     return value.to(device, best_float(device))
 
 
-def _check_shape(name: str, value: Tensor, *shapes: tuple[int, ...]) -> None:
-    if tuple(value.shape) not in shapes:
-        wanted = " or ".join(str(shape) for shape in shapes)
-        raise ValueError(f"`{name}` must have shape {wanted}, as the draws. Got shape {tuple(value.shape)} instead.")
-
-
 def _noise_variance(name: str, value: Any, draws: Any) -> Tensor:
     n_draws, n_points = draws.shape[:2]
-    variance = _tensor(name, value, draws)
-    _check_shape(name, variance, (), (1,), (n_points,), (n_draws, n_points))
+    variance = _tensor(name, value, draws, (), (1,), (n_points,), (n_draws, n_points))
     if not bool(((variance > 0) & (variance < float("inf"))).all()):
         raise ValueError(f"`{name}` must be positive and finite. Got {variance.min().item()} as the smallest.")
     return variance.expand(*variance.shape[:-1], n_points)
 
 
 def _treatment(name: str, value: Any, draws: Any) -> Tensor:
-    treatment_n = _tensor(name, value, draws, booleans=True)
-    _check_shape(name, treatment_n, (draws.shape[1],))
+    treatment_n = _tensor(name, value, draws, (draws.shape[1],), booleans=True)
     wrong = treatment_n[(treatment_n != 0) & (treatment_n != 1)]
     if len(wrong):
         raise not_binary_error(wrong[0].item())
@@ -231,12 +162,11 @@ def _treatment(name: str, value: Any, draws: Any) -> Tensor:
 
 
 def _propensity(name: str, value: Any, draws: Any) -> Tensor:
-    propensity_n = _tensor(name, value, draws)
-    _check_shape(name, propensity_n, (draws.shape[1],))
+    propensity_n = _tensor(name, value, draws, (draws.shape[1],))
     impossible = propensity_n[~((propensity_n > 0) & (propensity_n < 1))]
     if len(impossible):
         raise ValueError(
-            f"`{name}` must be above 0 and below 1: an effect can be known only where both treatments can happen. Got "
+            f"`{name}` must be above 0 and below 1: an effect can be seen only where both treatments can happen. Got "
             f"{impossible[0].item()}. Leave such rows out, or give `propensity` a classifier "
             "that is less sure: calibrated, regularised, a forest of larger leaves."
         )

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from .. import _containers as containers
 from .. import _modal as modal
-from .._utils.types import Auto, StoppingMeasure
+from .._utils.types import Auto, Floats, Indices, StoppingMeasure
 from .._utils.validation import as_array, check_fitted, check_is_model, kind_of_labels, plain_labels, task
 from ..posterior._registry import class_probabilities
 from ..query._pool import check_last_fit
 from ..risk import ActiveTester, RiskEstimate
-
-Values = NDArray[np.float64]
 
 MOST_ROWS = 1_000  # that are compared: enough for a standard error of at most 1.6 points
 _MOST_BYTES = 8 * 2**20  # of these rows, which are kept between reports
@@ -75,7 +73,7 @@ class Taught:
         return task(self.estimator) != "regressor"
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Indices:
         """Labels of each class; of numbers none."""
         return np.unique(self.y if self.is_classifier else self.y[:0], return_counts=True)[1]
 
@@ -86,9 +84,9 @@ class Snapshot:
 
     X: Any
     predictions: NDArray[Any]
-    probabilities: Values | None  # (n_rows, n_classes); None if predictions are not the most probable labels
+    probabilities: Floats | None  # (n_rows, n_classes); None if predictions are not the most probable labels
     classes: NDArray[Any]  # none of regressors
-    shares: Values  # of the labels that the model had, of each class
+    shares: Floats  # of the labels that the model had, of each class
     is_all: bool  # whether these rows are the whole pool
     n_labels: int  # that the model had
     model: Any  # a copy, as learners fit the same object again; None of what cannot be copied
@@ -109,7 +107,7 @@ class Snapshot:
         """The class with the most labels, which a guess names always; None of regressors."""
         return self.classes[self.shares.argmax()] if len(self.classes) else None
 
-    def chances(self, predictions: NDArray[Any], probabilities: Values | None) -> Values:
+    def chances(self, predictions: NDArray[Any], probabilities: Floats | None) -> Floats:
         """Probabilities of the classes (n_rows, n_classes); 1 for what is predicted by a model that has none."""
         return (predictions[:, np.newaxis] == self.classes) * 1.0 if probabilities is None else probabilities
 
@@ -149,7 +147,7 @@ class Snapshot:
         return MEASURES[scoring](chance, *sides)
 
 
-def answers_of(estimator: Any, X: Any, n_rows: int) -> tuple[NDArray[Any], Values | None]:
+def answers_of(estimator: Any, X: Any, n_rows: int) -> tuple[NDArray[Any], Floats | None]:
     """Predictions, and the probabilities of all classes if predictions are the most probable ones."""
     predictions = _check_predictions(estimator.predict(X), n_rows)
     if task(estimator) == "regressor" or not hasattr(estimator, "predict_proba"):
@@ -223,7 +221,7 @@ def _limited(gain: float, before: tuple[float, ...], n_classes: int, scoring: st
     return float(min(gain, max(0.0, 1 - 1 / max(2, n_classes) - np.nansum(np.maximum(before, 0)))))
 
 
-def _aligned(probabilities: Values, classes: Any, classes_now: Any) -> Values:
+def _aligned(probabilities: Floats, classes: Any, classes_now: Any) -> Floats:
     return probabilities @ (np.asarray(classes)[:, np.newaxis] == np.asarray(classes_now)).astype(np.float64)
 
 
@@ -240,7 +238,7 @@ def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
     then, kind = kind_of_labels(before), kind_of_labels(now)
     if then != kind:
         raise ValueError(
-            f"`previous` must be a report on the same kind of labels. Its predictions were {then}, and now they are "
+            f"`previous` must be a report on the same kind of labels. Its predictions were {then}, but now they are "
             f"{kind}. Omit `previous` to start again."
         )
 
@@ -249,11 +247,11 @@ def _check_same_kind(before: NDArray[Any], now: NDArray[Any]) -> None:
 class Tested:
     """Labels of one batch, against what the model before it had said of them: one number a row."""
 
-    spread: Values  # square of the model's probabilities less the shares of the classes, summed over classes
-    agreement: Values  # product of the same with labels (1 or 0) less the shares, summed over classes
-    confidence: Values  # probability of the predicted label
-    right: Values
-    named: Values  # whether the label is the commonest of those that the model knew
+    spread: Floats  # square of the model's probabilities less the shares of the classes, summed over classes
+    agreement: Floats  # product of the same with labels (1 or 0) less the shares, summed over classes
+    confidence: Floats  # probability of the predicted label
+    right: Floats
+    named: Floats  # whether the label is the commonest of those that the model knew
 
     @classmethod
     def of(cls, then: Snapshot, X: Any, y: NDArray[Any]) -> Tested | None:
@@ -299,13 +297,13 @@ class Trust:
 _TINY = 1e-6  # least probability in a log loss: that of a leaf with one label is no certainty
 
 
-def accuracy(chance: Values, then: Values, now: Values) -> float:
+def accuracy(chance: Floats, then: Floats, now: Floats) -> float:
     """Probability of the most probable label now, less that of what was the most probable one then."""
     rows = np.arange(len(chance))
     return float(np.mean(chance[rows, now.argmax(axis=1)] - chance[rows, then.argmax(axis=1)]))
 
 
-def balanced_accuracy(chance: Values, then: Values, now: Values) -> float:
+def balanced_accuracy(chance: Floats, then: Floats, now: Floats) -> float:
     """Mean over classes of the gain in recall: each row counts for a class with its chance of being of it."""
     classes = np.arange(chance.shape[1])
     of_class = chance.sum(axis=0)
@@ -314,13 +312,13 @@ def balanced_accuracy(chance: Values, then: Values, now: Values) -> float:
     return float(np.mean(np.array(gains)[expected] / of_class[expected]))
 
 
-def log_loss(chance: Values, then: Values, now: Values) -> float:
+def log_loss(chance: Floats, then: Floats, now: Floats) -> float:
     """Fall of the log loss, in nats."""
     old, new = (np.log(np.clip(p, _TINY, 1)) for p in (then, now))
     return float(np.mean(np.sum(chance * (new - old), axis=1)))
 
 
-def average_precision(chance: Values, then: Values, now: Values) -> float:
+def average_precision(chance: Floats, then: Floats, now: Floats) -> float:
     """Gain in average precision of each class against the others, mean over classes; of two, that of the rarer one."""
     classes = np.arange(chance.shape[1])
     if len(classes) == 2:
@@ -328,7 +326,7 @@ def average_precision(chance: Values, then: Values, now: Values) -> float:
     return float(np.mean([_precision(chance[:, c], now[:, c]) - _precision(chance[:, c], then[:, c]) for c in classes]))
 
 
-def _precision(chance: Values, ranking: Values) -> float:
+def _precision(chance: Floats, ranking: Floats) -> float:
     """Average precision of a ranking of rows, each of which is of the class with some chance; ties come together."""
     _, place, counts = np.unique(-ranking, return_inverse=True, return_counts=True)
     found = np.bincount(place, weights=chance)
@@ -336,7 +334,7 @@ def _precision(chance: Values, ranking: Values) -> float:
     return float(found @ precision / found.sum()) if found.sum() > 0 else 0.0
 
 
-MEASURES: dict[str, Callable[[Values, Values, Values], float]] = {
+MEASURES: dict[str, Callable[[Floats, Floats, Floats], float]] = {
     "accuracy": accuracy,
     "average_precision": average_precision,
     "balanced_accuracy": balanced_accuracy,
@@ -349,7 +347,7 @@ _RARE_OF_TWO = 0.3  # share of the rarer of two classes: below, a model that nev
 
 
 def scoring_for(
-    counts: NDArray[np.int64], scoring: StoppingMeasure | Auto, before: StoppingMeasure | None
+    counts: Indices, scoring: StoppingMeasure | Auto, before: StoppingMeasure | None
 ) -> StoppingMeasure | None:
     """What "auto" is: average precision if a class is rare; None while there is one class, or none.
 

@@ -28,30 +28,30 @@ MOST_MODELS = 6  # earlier models that are kept within `patience` labels, about
 
 @dataclass(frozen=True)
 class StoppingReport:
-    """Whether more labels are worth their price, judged by what the last ones brought.
+    """Whether more labels are worth their cost, judged by what the last ones brought.
 
     Make one after every batch with `from_learner`, and pass each to the next as ``previous``. Its ``verdict`` is
 
     - "stop" if the risk is known to have reached its target, no row is left, or the ``rate`` over ``patience`` labels
-      or more is below ``tolerance``, or surely is by ``test``, and there is no ``doubt`` about the model;
-    - "go on" if the rate is surely not below it, by the lower end of ``trust`` or by ``test``;
-    - "too early" without two previous reports, with labels of one class only, or over fewer than ``patience`` labels;
-    - "cannot be told" if labels bring what they must by the model's own word, which is not known to be worth as much;
-      if each row that was looked at equals one with a label; or if labels seem to bring less, and a class has five
-      labels or fewer (of average precision, a hundred), or there is a ``doubt``.
+      or more is below ``tolerance``, or clearly is by ``test``, and there is no ``doubt`` about the model;
+    - "go on" if the rate is clearly not below it, by the lower end of ``trust`` or by ``test``;
+    - "too early" without two previous reports, with labels of only one class, or over fewer than ``patience`` labels;
+    - "cannot be told" if labels bring enough only by the model's own probabilities, which are not known to be reliable;
+      if each row that was looked at equals one with a label; or if labels seem to bring less, and a class has at most
+      five labels (for average precision, a hundred), or there is a ``doubt``.
 
     Attributes
     ----------
     labels : tuple of int
-        How many labels the model had at each report so far, the last one last.
+        How many labels the model had at each report so far.
     gains : tuple of float
         What the labels between two reports brought, in terms of ``measure``, on rows that still have no label. Those of
-        "probabilities" are known a report later, as neither model judges itself. What changes back and forth counts
-        each time: their sum is no estimate.
+        "probabilities" are known one report later, as neither model judges itself. What changes back and forth counts
+        each time: their sum estimates nothing.
     recent, n_recent : float, int
         What the last ``n_recent`` labels brought, between the model before them and the one after them.
     scoring : {"accuracy", "average_precision", "balanced_accuracy", "log_loss"} or None
-        What gains are gains of. None for regressors, and before there are two classes.
+        The score that gains refer to. None for regressors, and before there are two classes.
     measure : {"probabilities", "changes", "movement"}
         "probabilities": how much better, in terms of ``scoring``, the later model's predictions are than the earlier
         one's by the predict_proba of the model after both, times the slope of ``trust``. "changes", for models without
@@ -64,16 +64,16 @@ class StoppingReport:
         shares of the classes, ``low`` and ``high`` its 99 % interval, ``n_labels`` their number, ``confidence`` how
         sure it was, ``right`` how often it was right, and ``guess`` how often the commonest class was.
     advantage : float
-        How much better than naming always the class with the most labels, ``commonest``, the model is in terms of
+        How much better than always guessing the class with the most labels, ``commonest``, the model is in terms of
         ``scoring``, by its probabilities on rows without a label, drawn towards the shares by the slope of ``trust``.
     known : Known or None
-        By ``risk``, ``test``, or out-of-fold answers of a campaign: the accuracy (``value``, ``low``), that of naming
-        always one class (``guess``), and whether the interval is at most half of what is possible (``is_told``).
+        By ``risk``, ``test``, or out-of-fold answers of a campaign: the accuracy (``value``, ``low``), that of always
+        guessing one class (``guess``), and whether the interval is at most half of what is possible (``is_told``).
     doubt : {"", "unknown", "no better", "perhaps no better"}
-        Why nobody should stop with this model: its accuracy is not told yet; or by the accuracy it is no better than a
-        guess; or, by ``trust.low``, ``advantage`` and ``known.low``, perhaps no better.
+        Why you should not stop with this model: its accuracy is not known yet; or it is no better than a guess; or, by
+        ``trust.low``, ``advantage`` and ``known.low``, perhaps no better.
     fewest : int
-        Labels of the rarest class; 0 for regressors. Of one class alone ``one_class`` is True.
+        Labels of the rarest class; 0 for regressors. With only one class ``one_class`` is True.
     tested : RiskDifference or None
         With ``test``: how much larger the risk was before the last labels, of ``n_recent`` and the batch after them.
     changed : float
@@ -192,14 +192,14 @@ class StoppingReport:
         target_risk : float, optional
             The risk, or accuracy, that is good enough.
         scoring : {"auto", "accuracy", "balanced_accuracy", "average_precision", "log_loss"}, default="auto"
-            What labels are to improve, and ``tolerance`` is in units of. "auto": accuracy; average precision if a class
-            is rare, as a model that never names it is mostly right then: of two classes, with less than 30 % of the
+            The score to improve, and the unit of ``tolerance``. "auto": accuracy; average precision if a class is rare,
+            as a model that never predicts it is then mostly right: of two classes, with less than 30 % of the
             labels in any report so far; of more, with less than a fifth of an equal share in the first one. Of two
             classes, average precision is that of the rarer one, else the mean over classes. Log loss is in nats.
         test : ActiveTester, optional
-            Labels of its own to see real differences on: the risk of the model ``n_recent`` labels ago and that of now,
+            Separate labels to measure real differences: the risk of the model ``n_recent`` labels ago and that of now,
             on the same rows. Where their interval, which allows for a look after every batch, is on one side of
-            ``tolerance``, it decides. None of its labels may be taught.
+            ``tolerance``, it decides. None of its labels may be used in training.
         X_training, y_training : optional
             As in `StochasticBatchQuery.select`.
         random_state : None, int, numpy Generator or RandomState
@@ -215,7 +215,7 @@ class StoppingReport:
         before = _Before.of(previous, now, patience)
         if scoring != "auto" and not now.is_classifier:
             raise ParameterError(
-                f'`scoring` must be left at "auto" for a regressor. Got {scoring!r}, which is of classes.'
+                f'`scoring` must be left at "auto" for a regressor. Got {scoring!r}, which is for classes.'
             )
         measured = scoring_for(now.counts, scoring, None if previous is None else previous.scoring)
         in_terms_of = measured or "accuracy"
@@ -270,7 +270,7 @@ class StoppingReport:
         if now.n_labels <= self.labels[-1]:
             raise ValueError(
                 f"`previous` must be a report with fewer labels than the model has now. Got one with {self.labels[-1]} "
-                f"labels, and now there are {now.n_labels}. Report once after each batch; omit `previous` where "
+                f"labels, but now there are {now.n_labels}. Report once after each batch; omit `previous` if "
                 "training starts again."
             )
         row = containers.take_rows(now.X_pool, np.arange(1)) if now.n_pool else self._past[-1].X
@@ -284,7 +284,7 @@ class StoppingReport:
         n_bought = now.n_labels - self.labels[-1]
         if left.is_all and len(left.predictions) == self.n_pool and 0 < now.n_pool <= self.n_pool - n_bought:
             raise ValueError(
-                "`X_training` must hold the rows that were bought with the values that they had in the pool. Got none "
+                "`X_training` must hold the labelled rows with the values that they had in the pool. Got none "
                 f"of the {self.n_pool} rows of the previous pool, though {self.n_pool - now.n_pool} have left it. "
                 "Teach the rows that `learner.query` returns, or omit `previous` to start again."
             )

@@ -28,7 +28,7 @@ def _on_labels(report: Any) -> str:
     if report.n_pool == 0:
         return "No rows are left."
     if report.one_class:
-        return "They are all of one class, which is too few to learn from."
+        return "They all have one class, and a model needs two."
     if report.gains or report.verdict == "stop":
         return ""
     return "Pass this report as `previous` after the next batch."
@@ -58,7 +58,7 @@ def on_rows(report: Any) -> str:
     n_looked = len(report._past[-1].predictions)
     if not report.gains or report.one_class or report.n_rows >= _HARDLY_ANY * n_looked:
         return ""
-    few = f"Only {report.n_rows} of {n_looked} rows without a label differ from all with one, on which little is seen."
+    few = f"Only {report.n_rows} of {n_looked} unlabelled rows differ from all labelled ones: too few to compare."
     return f"{few} Set a number of labels at which to stop. Pass `test=` (labelled test rows) to measure the gain."
 
 
@@ -76,13 +76,13 @@ def _on_trust(report: Any) -> str:
         return " ".join(parts)
     if report.rate < report.tolerance:
         parts.append(
-            f"A class has {report.fewest} label{'s' * (report.fewest != 1)} only, which say little about the next ones."
+            f"A class has only {report.fewest} label{'s' * (report.fewest != 1)}, too few to predict the next ones."
         )
     elif report.measure == "changes":
         parts.append("This is only an upper bound. Pass `test=` (labelled test rows) to measure the gain.")
     else:
         parts.append(
-            "Its confidence is not known to mean anything. Pass `test=` (labelled test rows) to measure the gain."
+            "Its confidence is not known to be reliable. Pass `test=` (labelled test rows) to measure the gain."
         )
     return " ".join(parts)
 
@@ -94,28 +94,28 @@ def _on_guess(report: Any) -> str:
         of_what = " of the labels taught"
         if not np.isnan(known.ends[0]):
             of_what = " ({} to {})".format(*(_percent(min(max(end, 0.0), 1.0)) for end in known.ends))
-        parts.append(f"Always naming {str(known.commonest)!r} is right in {_percent(known.guess)}{of_what}.")
+        parts.append(f"Always guessing {str(known.commonest)!r} is right in {_percent(known.guess)}{of_what}.")
     if report.verdict == report.by_gains:
         return " ".join(parts)
     if report.doubt == "unknown":
         return " ".join([*parts, "Its accuracy is not known yet: label more rows."])
     if report.doubt == "no better":
-        parts.append("The model is no better than naming always the commonest class.")
+        parts.append("The model is no better than always guessing the commonest class.")
     else:
         parts.append(
-            f"It is not known to be better than always naming {str(report.commonest)!r}: before training on the last "
-            f"{trust.n_labels} labels the model was right in {_percent(trust.right)} of them, that in "
+            f"It is not known to be better than always guessing {str(report.commonest)!r}: before training on the last "
+            f"{trust.n_labels} labels the model was right in {_percent(trust.right)} of them, that guess in "
             f"{_percent(trust.guess)}."
         )
     remedy = "Labels alone have not helped: try other columns or another model, or test it (`test=`)."
-    return " ".join([*parts, remedy if report.labels_alone_fail else "More labels tell."])
+    return " ".join([*parts, remedy if report.labels_alone_fail else "More labels will show."])
 
 
 def _on_test(report: Any) -> str:
     if report.tested is None:
         return ""
     if report.scoring == "log_loss" or report.commonest is None:
-        return f"On {report.tested.n_labelled} test labels the loss fell by {report.tested.value:.2g} over these."
+        return f"On {report.tested.n_labelled} test labels these reduced the loss by {report.tested.value:.2g}."
     low, high = (100 * end for end in report._tested_ends(report.tested))
     brought = f"these brought {100 * report.tested.value:+.2g} points of accuracy"
     ends = f"95 % interval, {_for_looks(report, report.tested.more)}, {low:+.2g} to {high:+.2g}"

@@ -2,10 +2,8 @@
 
 from collections import Counter
 
-import dask.array as da
 import hypothesis.extra.numpy as hnp
 import numpy as np
-import pandas as pd
 import pytest
 import reference
 import torch
@@ -132,32 +130,6 @@ def test_what_fills_up_a_batch_is_counted_in_a_warning():
         assert [warning.filename for warning in caught] == [__file__]
 
 
-def containers(p, h, folder):
-    """The same numbers, held in other ways."""
-    np.save(folder / "h.npy", h)
-    read_only = np.array(p)
-    read_only.flags.writeable = False
-    return {
-        "read-only memory map": (read_only, np.load(folder / "h.npy", mmap_mode="r")),
-        "big-endian, and turned round": (p.astype(">f4"), h[:, ::-1].copy()[:, ::-1]),
-        "tensors that need gradients": (torch.from_numpy(p), torch.from_numpy(h).requires_grad_()),
-        "lists": (p.tolist(), h.tolist()),
-        "frame": (pd.DataFrame(p), pd.DataFrame(h, index=[7] * len(h))),
-        "sparse": (p, sparse.csr_matrix(h)),
-        "dask": (p, da.from_array(h, chunks=(37, 2))),
-    }
-
-
-def test_a_batch_is_the_same_in_every_container_and_leaves_them_as_they_were(tmp_path):
-    p, h = random_arrays(150, 4, 5, seed=10, dtype=np.float32)
-    before = p.copy(), h.copy()
-    expected = choose(p, h, 12)
-    for name, held in containers(p, h, tmp_path).items():
-        np.testing.assert_array_equal(choose(*held, 12), expected, err_msg=name)
-    np.testing.assert_array_equal(p, before[0])
-    np.testing.assert_array_equal(h, before[1])
-
-
 class Watched:
     """Rows of an array, and how many of them were read, at once and in all."""
 
@@ -203,23 +175,13 @@ class Halved(NeuralNetClassifier):
         return super().infer(x / 2, **fit_params)
 
 
-LAYERS = {
-    "dropout": [nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 10)],
-    "images": [nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10)],
-    "own inference": [nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10)],
-}
-
-
-@pytest.mark.parametrize("kind", LAYERS)
-def test_a_skorch_net_and_its_module_are_embedded_by_the_input_of_the_last_linear_layer(kind):
-    net = skorch_net(*LAYERS[kind], net_class=Halved if kind == "own inference" else NeuralNetClassifier)
+def test_a_skorch_net_with_its_own_inference_is_embedded_by_the_input_of_the_last_linear_layer():
+    net = skorch_net(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 10), net_class=Halved)
     p, h = represent_by(net)(POOL.astype(np.float64))
     last = net.module_[-1]
     np.testing.assert_allclose(p, net.predict_proba(POOL), rtol=1e-5, atol=1e-7)
     logits = np.asarray(h) @ last.weight.detach().numpy().T + last.bias.detach().numpy()
     np.testing.assert_allclose(p, softmax(logits, axis=1), rtol=1e-4, atol=1e-6)
-    if kind != "own inference":
-        np.testing.assert_array_equal(represent_by(net.module_)(POOL)[1], h)
 
 
 def test_a_binary_net_with_one_output_has_two_columns_of_probabilities():
@@ -246,7 +208,7 @@ def test_a_query_is_badge_on_what_the_model_gives_and_the_features(model):
 @pytest.mark.parametrize(
     ("p", "h", "refused"),
     [
-        (np.log(P + 1e-9), H, "`probabilities`.*softmax"),
+        (np.where(P == 0.8, 1.1, P), H, r"`probabilities`.*row 2\b.*softmax"),
         (P, np.where(H == 3, np.inf, H), "`embeddings`.*row 2"),
         (P, H[:4], "`embeddings`.*same number of rows"),
     ],

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
-from small_models import Echo
 
 from skactive import BatchBALDQuery
 from skactive._utils.randomness import spawn
@@ -350,20 +349,3 @@ def test_outcomes_must_hold_those_of_one_label_which_is_enough():
     with pytest.raises(ValueError, match=r"`max_outcomes` must be .*n_classes=3 or more"):
         choose(some_draws(6, 9, 3), 2, max_outcomes=2)
     assert len(set(choose(some_draws(6, 9, 3), 9, max_outcomes=3).indices.tolist())) == 9
-
-
-class MaskARow(Echo):
-    """Dropout left on: the mask of a row goes by the row's place in the batch."""
-
-    def sample_posterior(self, n_draws, rng):
-        def predict_draws(X):
-            yes = np.random.default_rng(0).uniform(0.2, 0.8, size=(len(X), 5)).T
-            return np.stack([1 - yes, yes], axis=-1)
-
-        return predict_draws
-
-
-def test_draws_with_a_mask_a_row_are_refused():
-    X = np.full((9, 2), 0.5)
-    with pytest.raises(ValueError, match=r"`predict_draws` must return the same values"):
-        BatchBALDQuery(chunk_size=4).select(MaskARow().fit(X), X, 2)

@@ -96,16 +96,6 @@ for n_points in (50_000, 200_000, 800_000):
     bench(f"BADGE, 100 of {n_points:,}, 47 classes x 512 units")(functools.partial(ours_alone, n_points))
 
 
-@bench("BADGE, 100 of 50,000, 47 classes x 512 units, beside the plain way")
-def many_classes() -> dict:
-    p, h = last_layer(50_000, 47, 512)
-    rng = np.random.default_rng(0)
-    return {
-        "skactive": functools.partial(badge, p, h, 100, rng),
-        "centre by centre": functools.partial(centre_by_centre, p, h, 100, rng),
-    }
-
-
 @bench("a query of 100 by BADGE, 20,000 digits with a net of 64-256-256-10, and its parts")
 def query() -> dict:
     from sklearn.datasets import load_digits

@@ -68,26 +68,6 @@ def power_of_few_positive():
     }
 
 
-@bench("power, beta 8, 100 of 10,000,000")
-def power_beta_8():
-    s = scores(10_000_000)
-    return {
-        "skactive": partial(samplers.power, s, 100, RNG, beta=8),
-        "Gumbel noise, argpartition": lambda: noise_for_all(8 * np.log(s), 100),
-        "Generator.choice without replacement": lambda: power_by_choice(s**8, 100),
-    }
-
-
-@bench("softmax, 100 of 10,000,000")
-def softmax_of_ten_million():
-    s = scores(10_000_000)
-    return {
-        "skactive": partial(samplers.softmax, s, 100, RNG),
-        "Gumbel noise, argpartition": partial(noise_for_all, s, 100),
-        "Generator.choice without replacement": lambda: power_by_choice(np.exp(s), 100),
-    }
-
-
 @bench("softrank, 100 of 10,000,000", targets={"argsort of argsort, Gumbel noise": 5.0})
 def softrank_of_ten_million():
     s = scores(10_000_000)
@@ -106,14 +86,6 @@ for n_points, k in [(10_000, 100), (100_000, 100), (1_000_000, 10), (1_000_000, 
     bench(f"power against topk, {k:,} of {n_points:,}", targets={"topk of skactive": 0.67})(
         partial(against_top_k, n_points, k)
     )
-
-
-@bench("power, batches of all sizes from 10,000,000")
-def batch_sizes():
-    s = scores(10_000_000)
-    return {"skactive": partial(samplers.power, s, 10, RNG)} | {
-        f"batch of {k:,}": partial(samplers.power, s, k, RNG) for k in (100, 1000, 10_000, 100_000)
-    }
 
 
 @bench("log-probabilities of a batch of 100 of 10,000,000 beside the batch alone")

@@ -65,7 +65,7 @@ def test_lists_of_one_length_are_numbers_and_others_are_refused(tmp_path, make):
     assert campaign.columns()["read_as"]["x"] == "list of 3 numbers"
     campaign.tell({id: "high" if int(id[1:]) > 20 else "low" for id in campaign.ask(30).index})
     new = frame.tail(2).assign(x=pd.Series([[5.0, -5.0, 1.0], [1.0]], [38, 39]), high=[True, None])
-    with pytest.warns(UserWarning, match=r"Column 'x': 1 value is no list of 3 numbers \('\[1.0\]', row 'r39'\)"):
+    with pytest.warns(UserWarning, match=r"Column 'x', read as list of 3 numbers: 1 value does not fit \('\[1.0\]"):
         assert campaign.predict(new)["guess"]["r38"] == "high"
     Campaign.open(tmp_path / "c.db", frame).ask(1)
     for bad, message in (
@@ -86,14 +86,14 @@ def test_the_reading_of_the_start_stays_and_an_odd_cell_later_is_named(tmp_path)
     Campaign.start(tmp_path / "c.db", table(), target="y", id="id", random_state=0)
     new = pd.DataFrame({"id": ["new"], "x": ["unknown"], "high": ["?"]})
     later = pd.concat([table().astype({"x": str, "high": str}), new], ignore_index=True)
-    with pytest.warns(UserWarning, match=r"Column 'x': 1 value is no number \('unknown', row 'new'\), and so a gap"):
+    with pytest.warns(UserWarning, match=r"Column 'x', read as number: 1 value does not fit \('unknown', row 'new'\)"):
         campaign = Campaign.open(tmp_path / "c.db", later)
     found = campaign.columns()
     assert found["kind"].tolist() == ["number", "number"]
     assert (found["gaps"].tolist(), found["odd"].tolist()) == ([1, 1], [1, 0])
     later.loc[2, "x"] = "12 mg"
     with (
-        pytest.warns(UserWarning, match=r"Column 'x': 1 value is no number \('12 mg', row 'r2'\)"),
+        pytest.warns(UserWarning, match=r"Column 'x', read as number: 1 value does not fit \('12 mg', row 'r2'\)"),
         pytest.raises(CampaignError, match="1 row holds other values: 'r2'"),
     ):
         Campaign.open(tmp_path / "c.db", later)
@@ -105,7 +105,7 @@ def test_the_first_labels_decide_what_labels_are_for_every_process_and_it_is_sai
     given = {"target": "y", "id": "id", "random_state": 0}
     campaign, other = (Campaign.start(tmp_path / "c.db", table(), **given), Campaign.open(tmp_path / "c.db", table()))
     ids = campaign.ask(20).index
-    with pytest.warns(UserWarning, match='taken as numbers to predict, .*`set` changes it by task="classification"'):
+    with pytest.warns(UserWarning, match='read as numbers to predict, .*`set` changes it by task="classification"'):
         campaign.tell({id: 10 * i for i, id in enumerate(ids)})
     assert campaign.kind == other.kind == Campaign.open(tmp_path / "c.db").kind == "numbers"
     assert other.ask(3)["guess"].between(0, 190).all()
@@ -128,7 +128,7 @@ def test_labels_are_written_with_what_they_decide_or_not_at_all(tmp_path):
 def test_the_file_holds_kinds_and_units_and_nothing_of_a_row_and_no_column_of_groups_or_weights(tmp_path):
     frame = table().assign(note=[None] * 39 + ["7 Smith"], dose=[f"{i}.5 mg" for i in range(40)], site="s", w=2.5)
     frame.loc[3, "dose"] = "7 Jones"
-    with pytest.warns(UserWarning, match="Column 'dose': 1 value is no number like 1.5 mg"):
+    with pytest.warns(UserWarning, match="Column 'dose', read as number like 1.5 mg: 1 value"):
         campaign = Campaign.start(tmp_path / "c.db", frame, target="y", id="id", groups="site", weight="w")
     content = (tmp_path / "c.db").read_bytes()
     assert b"Smith" not in content

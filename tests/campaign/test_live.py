@@ -193,11 +193,11 @@ def test_rows_withdrawn_meanwhile_leave_the_page_and_answers_from_before_are_lef
     campaign.withdraw([f"r{row:03d}"])
     assert say(address, rows=[row, other])["gone"] == [row]
     (reply,) = say(address, answers=[given(row, "a", age=100_000)])["answers"].values()
-    assert "is left out" in reply["note"]
+    assert "is ignored" in reply["note"]
     for label, said in (
         ("no label", "must be one of"),
         ("\ud800", "half of a surrogate"),
-        ("a\0b", "no NUL"),
+        ("a\0b", "neither NUL"),
         (" ", "empty"),
     ):
         (reply,) = say(address, answers=[given(other, label)])["answers"].values()

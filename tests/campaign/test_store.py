@@ -148,7 +148,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path):
 
 def test_no_file_is_begun_anew_and_files_of_others_are_refused(tmp_path):
     path = tmp_path / "c.db"
-    with pytest.raises(CampaignError, match=r"is not there\. Begin a campaign by `Campaign\.start`"):
+    with pytest.raises(CampaignError, match=r"does not exist\. Start a campaign by `Campaign\.start`"):
         reopened(path)
     started(path)
     with pytest.raises(CampaignError, match=r"exists\. Go on with it by `Campaign\.open`"):
@@ -158,7 +158,7 @@ def test_no_file_is_begun_anew_and_files_of_others_are_refused(tmp_path):
     batch = Campaign.start(path, other, target="y", id="id", random_state=0).ask(3)
     for do in (before.ask, before.status, lambda: before.tell(dict.fromkeys(batch.index, "a"))):
         with pytest.raises(
-            CampaignError, match="was begun anew, replaced or damaged since it was opened"
+            CampaignError, match="was restarted, replaced or damaged since it was opened"
         ):  # its rows are others
             do()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -220,7 +220,7 @@ def test_a_damaged_file_gives_the_same_or_one_error_that_names_it_and_says_how_t
         found.append(outcome(path))
     errors = [one for one in found if one != before]
     assert len(errors) > n / 4
-    assert all(str(path) in error and "`Campaign.start` begins a new one" in error for error in errors)
+    assert all(str(path) in error and "`Campaign.start` makes a new one" in error for error in errors)
 
 
 @pytest.mark.slow
@@ -290,7 +290,7 @@ def test_a_strangers_file_runs_nothing_and_is_refused_whatever_its_seal_says(tmp
                 connection.execute("INSERT INTO records VALUES (?, ?)", (n + 1, content.encode("latin-1")))
                 connection.execute("UPDATE seal SET checksum = ?", (checksum(seal, content.encode("latin-1")),))
                 connection.commit()
-        with pytest.raises(CampaignError, match=r"c\.db' is damaged: .* begins a new one"):
+        with pytest.raises(CampaignError, match=r"c\.db' is damaged: .* makes a new one"):
             reopened(path)
 
 
@@ -344,7 +344,7 @@ def test_a_campaign_is_for_one_thread_and_says_so(tmp_path):
             said.put(str(error))
 
     threading.Thread(target=ask).start()
-    assert "open one per thread" in said.get(timeout=60)
+    assert "open the same file once per thread" in said.get(timeout=60)
     assert len(campaign.ask(3)) == 3
 
 

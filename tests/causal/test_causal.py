@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
@@ -81,13 +80,6 @@ def test_an_offset_of_all_outcomes_costs_no_digits_and_tensors_stay_tensors():
 # ------------------------------------------------------------------------------------------------------------ queries
 
 
-CONTAINERS = {
-    "list": lambda a: a.tolist(),
-    "frame of categories": lambda a: pd.DataFrame({"x": a[:, 0], "t": a[:, 1].astype(int)}).astype({"t": "category"}),
-    "csr": sparse.csr_matrix,
-}
-
-
 def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(models):
     q = query(score="mu_rho", beta=2.0)
     indices = q.select(models["forest"], POOL, 20)
@@ -101,25 +93,14 @@ def test_a_batch_is_the_sampler_on_the_score_of_both_outcomes(models):
     np.testing.assert_array_equal(q.log_proba_, law.log_proba())
 
 
-@pytest.mark.arithmetic
-@pytest.mark.parametrize("model", MODELS)
-def test_the_batch_is_the_same_for_every_chunk_size_also_with_twins_in_the_pool(model, models):
-    # Draws of a process are equal to rounding, which may order twins.
-    pool = POOL if model == "process" else np.concatenate([POOL, POOL[:100]])
-    parameters = {"score": "mu_pi", "sampler": "softrank", "beta": 4.0, "propensity": LogisticRegression()}
-    batches = [query(chunk_size=size, **parameters).select(models[model], pool, 40) for size in (17, None)]
-    np.testing.assert_array_equal(*batches)
+def test_a_treatment_of_categories_is_taken_by_name(models):
+    def frame(a):
+        return pd.DataFrame({"x": a[:, 0], "t": a[:, 1].astype(int)}).astype({"t": "category"})
 
-
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_the_batch_is_the_same_for_every_container(container, models):
-    training = CONTAINERS[container](X[:N_LABELLED])
-    forest = clone(MODELS["forest"]).fit(training, Y[:N_LABELLED])
-    treatment = "t" if "frame" in container else -1
+    forest = clone(MODELS["forest"]).fit(frame(X[:N_LABELLED]), Y[:N_LABELLED])
     parameters = {"score": "mu_pi", "propensity": LogisticRegression()}
-    expected = query(**parameters).select(models["forest"], POOL, 20)
-    found = query(treatment=treatment, **parameters).select(forest, CONTAINERS[container](POOL), 20)
-    np.testing.assert_array_equal(found, expected)
+    found = query(treatment="t", **parameters).select(forest, frame(POOL), 20)
+    np.testing.assert_array_equal(found, query(**parameters).select(models["forest"], POOL, 20))
 
 
 def test_blocks_that_come_once_serve_a_query_that_looks_at_the_treatments_before(models):

@@ -13,9 +13,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from skactive import CausalBALDQuery, StochasticBatchQuery
-from skactive.causal import estimate_effects, predict_effects, sqrt_pehe
+from skactive.causal import estimate_effects, predict_effects
 from skactive.datasets import make_causal
-from skactive.scores import SCORES
 
 X, Y, _ = make_causal(60, np.random.default_rng(0))
 OUTCOMES = RandomForestRegressor(10, random_state=0).fit(X[:30], Y[:30])
@@ -71,9 +70,7 @@ def test_what_predicts_no_outcome_is_refused():
             call(model=forest)
     with pytest.raises(NotFittedError):
         estimate_effects(RandomForestRegressor(), POOL, 1)
-    with pytest.raises(ValueError, match="`level` must be"):
-        estimate_effects(OUTCOMES, POOL, 1, level=95)
-    with pytest.raises(ValueError, match="`score`='mu_rho' needs two draws or more"):
+    with pytest.raises(ValueError, match="`score`='mu_rho' needs at least two draws"):
         batch(n_draws=1)
 
 
@@ -82,26 +79,15 @@ def test_scores_of_outcomes_and_of_predictions_are_not_each_others():
         batch(score="bald")
     with pytest.raises(ValueError, match=r"`score`='mu_pi' .* CausalBALDQuery\(score='mu_pi', treatment=...\)"):
         StochasticBatchQuery(score="mu_pi").select(OUTCOMES, POOL, 2)
-    draws = np.zeros((6, 9, 2))
-    draws[4, 7, 1] = math.inf
-    with pytest.raises(ValueError, match=r"`draws` must be finite\. Got inf in draw 4 of point 7"):
-        SCORES["mu_rho"](draws, treatment=np.zeros(9))
-    with pytest.raises(ValueError, match=r"same shape.*\(1,\) and \(2,\)"):
-        sqrt_pehe([1.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="`effects` must be finite numbers"):
-        sqrt_pehe([1.0, 2.0], [math.inf, 2.0])
 
 
 def test_a_propensity_that_cannot_be_fitted_or_is_sure_is_refused():
-    for value in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match=rf"`propensity` must be above 0 and below 1.*Got {value}.*less sure"):
-            SCORES["mu_pi"](np.zeros((2, 3, 2)), treatment=[0, 1, 1], propensity=[0.5, value, 0.5])
     with pytest.raises(ValueError, match="`propensity` must be given for score='mu_pi'"):
         batch(score="mu_pi")
     with pytest.raises(TypeError, match="`propensity` must be None or a classifier with predict_proba"):
         batch(score="mu_pi", propensity=LinearRegression())
-    with pytest.raises(ValueError, match=r"Scoring rows 0 to 29 failed: `propensity` must be above 0 and below 1"):
+    with pytest.raises(ValueError, match=r"rows 0 to 29 failed: `propensity` must be above 0 and below 1.*less sure"):
         batch(score="mu_pi", propensity=DecisionTreeClassifier(random_state=0))
     untreated, given = POOL[POOL[:, 1] == 0], {"X_training": X, "y_training": Y}
-    with pytest.raises(ValueError, match=r"`propensity` must be fitted to treatments 0 and 1.*Got the classes \[0\]"):
+    with pytest.raises(ValueError, match=r"`propensity` must be fitted to both treatments.*Got the classes \[0\]"):
         batch(untreated, given=given, score="mu_pi", propensity=RandomForestClassifier(5))

@@ -97,7 +97,7 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
         filled(f"week{week}.csv", says, 0.5)
         out = shell(f"tell c.db week{week}.csv").out
         assert f"The campaign has {20 * week + 10} labels" in out
-        assert "10 rows still out" in out
+        assert "10 rows still waiting" in out
     status = json.loads(shell("status c.db --json").out)
     assert (status["n_labels"], status["n_out"], status["n_left"]) == (30, 10, N - 40)
     assert "`previous`" not in status["report"]
@@ -115,7 +115,7 @@ def test_rounds_with_labels_late_in_part_and_unsorted_and_a_report_without_a_net
     page = Path("report.html").read_text(encoding="utf-8")
     for part in (
         "bring less than 0.3 nats of log loss (`tolerance`)",
-        "60 labelled, 0 out",
+        "60 labelled, 0 waiting",
         "The last batch",
         "<svg",
         "&lt;b&gt;extra",
@@ -136,7 +136,7 @@ def test_a_batch_goes_out_and_comes_back_in_every_format(shell):
         assert "7 new labels" in shell(["tell", "c.db", f"week #{n}.{suffix}"]).out
     shell("ask c.db -n 3 -o week.html")
     assert "week.html is the page itself. Open it in a browser" in shell("tell c.db week.html", 2).err
-    assert "labelling interface of tasks.xml" in shell("ask c.db -n 3 -o tasks.json").out
+    assert "labelling interface in tasks.xml" in shell("ask c.db -n 3 -o tasks.json").out
     assert len(json.loads(Path("tasks.json").read_text(encoding="utf-8"))) == 3
     assert "<View" in Path("tasks.xml").read_text(encoding="utf-8")
 
@@ -152,7 +152,7 @@ def test_rows_that_are_out_are_written_again_skipped_and_put_back(shell):
     assert "4 rows put back" in shell("withdraw c.db --all").out
     counts = shell.counts()
     assert (counts["n_labels"], counts["n_out"], counts["n_left"]) == (6, 0, N - 6)
-    assert shell("withdraw c.db --all", 2).err == "skactive withdraw: error: No rows are out.\n"
+    assert shell("withdraw c.db --all", 2).err == "skactive withdraw: error: No rows wait for labels.\n"
 
 
 def test_limits_are_options(shell):
@@ -209,7 +209,7 @@ def test_a_file_of_recheck_is_corrected_and_told(shell):
     told = shell("tell c.db again.xlsx").out
     assert "0 new labels, 1 corrected" in told
     assert "7 known already" in told
-    assert "tell the file of each by --annotator NAME: then none replaces another's" in told
+    assert "pass --annotator NAME with each file, so that none replaces another's labels" in told
     assert shell.counts()["n_labels"] == 30
 
 
@@ -222,18 +222,18 @@ def test_simulate_says_whether_labels_would_have_been_saved(shell):
     assert {row["query"] for row in facts["queries"]} == {"default", "top of the ranking", "uniform", "BALD, sampled"}
     assert {row["p_holm"] for row in facts["queries"] + facts["saved"]} == {None}  # two trials can tell nothing
     assert {row["verdict"] for row in facts["saved"]} == {"cannot be told"}
-    assert facts["sentence"].endswith("cannot be told from these trials.")
+    assert facts["sentence"].startswith("These trials cannot tell")
     assert Path("s.png").stat().st_size > 10_000
-    assert "full.csv must have more labels" in shell(f"{line} --initial 80", 2).err
+    assert "full.csv has too few labels" in shell(f"{line} --initial 80", 2).err
     assert "--trials must be an integer" in shell(f"{line} --trials 0", 2).err
     pd.read_csv("full.csv", dtype=str)[["id", "churn"]].to_csv("full.csv")  # nothing to learn from
-    assert "full.csv must have a column beside the id and the target" in shell(line, 2).err
+    assert "full.csv must have a column besides the id and the target" in shell(line, 2).err
 
 
 def test_export_writes_guesses_beside_rows_without_a_label_and_the_history(shell):
     says, ids = shell.label()
     out = shell("export c.db -o all.xlsx --guesses").out
-    assert "90 rows, 30 of them with a label, and what the model says of the 60 others" in out
+    assert "90 rows, 30 of them with a label, and the model's guesses for the 60 others" in out
     found = read_table("all.xlsx", text=("id", "churn", "guess")).set_index("id")
     assert found["churn"].dropna().to_dict() == {id: says[id] for id in ids}
     assert (found["guess"].isna() == found["churn"].notna()).all()
@@ -275,7 +275,7 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
         out = shell(of(f"{i}.db", *files)).out
         assert f"90 rows of {files[0] if len(files) == 1 else '3 files'}: 0 have" in out
         one = files[0] if Path(files[0]).is_file() else "pool/p2.csv" if "csv" in files[0] else PARTS[2]
-        assert "the table: it is not overwritten" in shell(f"ask {i}.db -o {one} --force", 2).err
+        assert "the table, which even --force does not overwrite" in shell(f"ask {i}.db -o {one} --force", 2).err
         shell(f"ask {i}.db -n 20 -o {i}.csv")
         assert pd.read_csv(f"{i}.csv", dtype=str)["id"].tolist() == ids, files
     assert contents("pool") == before
@@ -297,7 +297,7 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
 def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_told(shell, table):
     shell(of("c.db", *PARTS))
     shutil.move("pool", "moved")
-    assert "is not there any more: name the table by --pool" in shell("ask c.db", 2).err
+    assert "does not exist any more: pass the table by --pool" in shell("ask c.db", 2).err
     shell("ask c.db -n 2 --pool moved")
     os.remove("moved/p1.parquet")
     assert "30 rows are gone: '030'" in shell("ask c.db -n 2 -o a.csv", 2).err
@@ -308,7 +308,7 @@ def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_to
 def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_named_before_it_is_read(shell):
     shell.label(6)
     assert "c.db is the file of the campaign" in shell("backup c.db c.db --force", 2).err
-    assert "copy.db is a whole copy of c.db. 90 rows: 6 labelled" in shell("backup c.db copy.db").out
+    assert "copy.db is a complete copy of c.db. 90 rows: 6 labelled" in shell("backup c.db copy.db").out
     assert "copy.db exists" in shell("backup c.db copy.db", 2).err
     assert shell("ask copy.db -n 2").err == ""
     for folder in ("moved", "alone"):
@@ -316,9 +316,9 @@ def test_a_backup_goes_on_with_the_table_beside_it_and_a_table_elsewhere_is_name
         shell(f"backup copy.db {folder}/c.db")
     shutil.copy("pool.csv", "moved")
     assert shell("ask moved/c.db -n 2").err == ""
-    assert "is not there any more: name the table by --pool" in shell("ask alone/c.db", 2).err
+    assert "does not exist any more: pass the table by --pool" in shell("ask alone/c.db", 2).err
     assert shell("ask alone/c.db -n 2 --pool pool.csv").err == ""
-    assert re.search(r"note: the table is read from '.*pool\.csv', as alone/c\.db says", shell("status alone/c.db").err)
+    assert re.search(r"the table is read from '.*pool\.csv', as recorded in alone/", shell("status alone/c.db").err)
 
 
 def test_a_bad_pool_is_refused_on_one_line_and_nothing_is_written(shell):
@@ -340,11 +340,11 @@ def test_bad_answers_are_refused_on_one_line_and_nothing_is_written(shell):
     free = (set(frame["id"]) - {one, *others}).pop()
     before = Path("c.db").read_bytes()
     for text, message in [
-        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 3: '999' is no id of the campaign"),
-        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` takes it .*--unasked"),
+        (f"id,churn\n{one},yes\n999,no\n", r"a\.csv, row 3: '999' is not an id of the campaign"),
+        (f"id,churn\n{free},yes\n", r"a\.csv, row 2: '\d+' was not asked for.* `skactive tell` accepts it .*--unasked"),
         (f"id,churn\n{one},yes\n{one},no\n", r"a\.csv, row 3: '\d+' has two labels, 'yes' and 'no'"),
         (f"id,churn\n{one},maybe\n", r"a\.csv, row 2: '\d+': a label must be one of 'no', 'yes'\. Got 'maybe'"),
-        (f"id,churn\n{one},\n", r"a\.csv: there is no label in the column 'churn' yet"),
+        (f"id,churn\n{one},\n", r"a\.csv: the column 'churn' holds no labels yet"),
         ("id,churn\n,yes\n", r"a\.csv, row 2: a row has no id"),
     ]:
         Path("a.csv").write_text(text)
@@ -373,7 +373,7 @@ def test_an_output_that_exists_is_kept_and_no_row_goes_out(shell):
     Path("a.csv").write_text("mine")
     assert "a.csv exists. --force overwrites it" in shell("ask c.db -n 3 -o a.csv", 2).err
     assert Path("a.csv").read_text() == "mine"
-    for name, said in (("a.cvs", "told by its suffix"), ("a.json", "no classes .* by `--labels` at the start")):
+    for name, said in (("a.cvs", "suffix of a table must be"), ("a.json", "no classes .* by `--labels` at the start")):
         assert re.search(said, shell(f"ask c.db -n 3 -o {name}", 2).err)
     assert (shell.counts()["n_out"], shell.counts()["n_batches"]) == (0, 0)
     shell("ask c.db -n 3 -o a.csv --force")
@@ -396,7 +396,7 @@ def test_no_command_writes_over_what_it_reads(shell):
     ]:
         for force in ("", " --force"):
             error = shell(line + force, 2).err
-            assert re.fullmatch(rf"skactive \w+: error: .*{message}: it is not overwritten, .*\n", error), line
+            assert re.fullmatch(rf"skactive \w+: error: .*{message}, which even --force does not over.*\n", error), line
             assert contents() == before
 
 
@@ -468,10 +468,10 @@ def test_a_full_disk_and_an_interrupt_end_with_one_and_no_row_is_out(shell, monk
 def test_ids_of_a_file_are_not_read_as_other_numbers(shell):
     frame = pool(id=range(N))
     skactive.Campaign.start("c.db", frame, target="churn", id="id", model="logistic", random_state=0)
-    assert "knows of no file: name it by --pool" in shell("ask c.db -n 2", 2).err
+    assert "names no table: pass it by --pool" in shell("ask c.db -n 2", 2).err
     ids = shell("ask c.db --pool pool.csv -n 2").out.splitlines()[:2]
     Path("a.csv").write_text(f"id,churn\n00{ids[0]},yes\n")
-    assert "is no id of the campaign" in shell("tell c.db a.csv", 2).err
+    assert "is not an id of the campaign" in shell("tell c.db a.csv", 2).err
     Path("a.csv").write_text(f"id,churn\n{ids[0]},yes\n")
     assert "1 new label" in shell("tell c.db a.csv").out
 
@@ -516,7 +516,7 @@ def test_start_lists_how_columns_are_read_and_report_has_it(shell):
     out = shell(f"{START} --model logistic --seed 0").out
     for line in ("Read as number: age, weight (1 gap).", "Read as category: plan.", "Read as text: code."):
         assert f"\n{line}\n" in out
-    assert "\nColumn 'weight': 1 value is no number like 1.5 mg ('heavy', row '005'), and so a gap.\n" in out
+    assert "\nColumn 'weight', read as number like 1.5 mg: 1 value does not fit ('heavy', row '005') and" in out
     shell("report c.db -o r.html")
     assert "<td>heavy</td>" in Path("r.html").read_text(encoding="utf-8")
 
@@ -560,7 +560,7 @@ def test_an_answer_that_cannot_be_shown_undoes_nothing(shell, monkeypatch, gone)
                 patch.setattr(sys, "stdout", out)
                 assert main(["ask", "c.db", "-n", "1"]) == code
             assert shell.counts()["n_out"] == n
-    assert b"\\xe4\nThis row is out." in ascii_only.buffer.getvalue()
+    assert b"\\xe4\nThis row waits for labels." in ascii_only.buffer.getvalue()
 
 
 def test_notes_that_nobody_hears_stop_no_command(shell, monkeypatch, gone):
@@ -581,8 +581,8 @@ def test_a_report_without_rows_has_no_cell_and_no_id(shell):
     frame = pool(code=[f"{i * 7919}.5" if i != 5 else "heavy" for i in range(N)])
     shell(f"{START} --model logistic --seed 0")
     shell("ask c.db -n 20")
-    assert "It holds rows of the table, which --no-rows leaves out." in shell("report c.db -o a.html").out
-    assert "It holds no row of the table." in shell("report c.db -o b.html --no-rows").out
+    assert "It holds rows of the table; --no-rows leaves them out." in shell("report c.db -o a.html").out
+    assert "It holds no rows of the table." in shell("report c.db -o b.html --no-rows").out
     with_rows, without = (Path(name).read_text(encoding="utf-8") for name in ("a.html", "b.html"))
     cells = [*frame["code"], "zwölf"]
     assert any(cell in with_rows for cell in cells)
@@ -597,7 +597,7 @@ def test_ids_without_their_zeros_are_put_back_where_one_row_fits_also_when_the_f
     for ids, n, said in ((batch["id"], 5, "5 new labels"), (batch["id"].astype(float), 6, "1 new label, 5 known")):
         batch.assign(id=ids, churn=labels).head(n).to_csv("a.csv", index=False)
         told = shell("tell c.db a.csv")
-        assert f"'{ids[0]}' as '{batch['id'][0]:03d}': spreadsheets change such ids. {n} in all." in told.err
+        assert f"'{ids[0]}' as '{batch['id'][0]:03d}'. {n} in all." in told.err
         assert said in told.out
     shell("export c.db -o out.csv")
     exported = pd.read_csv("out.csv", dtype={"id": str}).set_index("id")["churn"].dropna()
@@ -611,16 +611,16 @@ def test_ids_that_several_rows_fit_are_refused_and_a_file_with_its_zeros_is_read
     shell(f"{START} --seed 0")
     shell("ask c.db -n 1 --must 007")
     Path("a.csv").write_text("id,churn\n7,no\n")  # which nobody asked for
-    assert "'7' may be '007', '7'" in shell("tell c.db a.csv --unasked", 2).err
+    assert "'7' may mean '007', '7'" in shell("tell c.db a.csv --unasked", 2).err
     shell("ask c.db -n 5")
     for text, row in (("9,no\n7,no\n", 3), ("7.0,no\n9,no\n", 2), ("01A,no\n7,no\n", 3)):
         Path("a.csv").write_text(f"id,churn\n{text}")
         assert f"a.csv, row {row}: '7" in (error := shell("tell c.db a.csv", 2).err)
-        assert "may be '7', '007', if a spreadsheet took zeros away" in error
+        assert "may mean '7', '007', if a spreadsheet cut zeros" in error
     for text in ("007,no\n77,no\n", "0010,no\n010,no\n"):
         Path("a.csv").write_text(f"id,churn\n{text}")
         assert "row 3: '" in (error := shell("tell c.db a.csv", 2).err)
-        assert "is no id of the campaign" in error
+        assert "is not an id of the campaign" in error
     Path("a.csv").write_text("id,churn\n007,no\n7,yes\n")
     assert "2 new labels" in shell("tell c.db a.csv").out
 
@@ -633,7 +633,7 @@ def test_numbers_whose_decimal_mark_nothing_tells_are_refused_and_an_option_tell
     for name, sep, both in (("c.db", ",", "1.028 or 1028"), ("d.db", ";", "1028 or 1.028")):
         ids = shell(f"ask {name} -n 2").out.splitlines()[:2]
         Path("a.csv").write_text(f"id{sep}churn\n{ids[0]}{sep}1.028\n{ids[1]}{sep}980\n")
-        assert f"a.csv: '1.028' may be {both}: name the decimal mark" in shell(f"tell {name} a.csv", 2).err
+        assert f"a.csv: '1.028' may mean {both}: give the decimal mark" in shell(f"tell {name} a.csv", 2).err
     assert "least: 980, mean: 1004, largest: 1028" in shell("tell d.db a.csv --decimal ,").out
 
 
@@ -645,7 +645,7 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     pd.concat([frame, new]).to_csv("pool.csv", index=False)
     said = shell("export c.db -o all.csv --labelled").err
     assert f"{N - 30} labels new to the campaign" in said
-    assert "2 rows came with the table, 1 of them with a label" in said
+    assert "the table has 2 new rows, 1 of them with a label" in said
     assert len(pd.read_csv("all.csv")) == N + 1
     shell("withdraw c.db " + " ".join(ids[:9]))
     assert "and no others" in shell("set c.db --rename yes ja --close --add-label maybe").out
@@ -654,7 +654,7 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     new = frame.drop(columns="churn").head(3).assign(plan="new")
     Path("new.csv").write_text("A title;;\n" + new.to_csv(index=False, sep=";"))
     said = shell("predict c.db new.csv -o guessed.csv")
-    assert ("3 rows" in said.out, "note: Categories that no row of the table has" in said.err) == (True, True)
+    assert ("3 rows" in said.out, "note: The model ignores categories that" in said.err) == (True, True)
     assert "its header is row 2" in said.err
     assert set(pd.read_csv("guessed.csv")["guess"]) <= {"ja", "no"}
     new.assign(guess="mine").to_csv("new.csv", index=False)
@@ -669,8 +669,7 @@ def test_labels_of_the_pool_sets_new_rows_and_what_else_is_in_a_file_by_the_shel
     batch.loc[1, "age"] = 99
     batch.drop(columns="comment").to_csv("b.csv", index=False)
     assert (
-        f"cells are others than in the table, and are not taken, in rows of {batch['id'][1]!r}"
-        in shell("tell c.db b.csv").err
+        f"cells that differ from the table are ignored, in the rows {batch['id'][1]!r}" in shell("tell c.db b.csv").err
     )
 
 
@@ -682,7 +681,7 @@ def test_a_slip_among_first_labels_does_not_make_classes_of_numbers(shell):
     shell("set c.db --task classification")
     shell("tell c.db a.csv")
     assert "If labels are numbers, say so by" in shell("status c.db --quick").out
-    assert "Got 'ca. 98': tell numbers in their place first" in shell("set c.db --task regression", 2).err
+    assert "Got 'ca. 98': tell numbers for these rows first" in shell("set c.db --task regression", 2).err
 
 
 def test_a_whole_number_that_pandas_wrote_as_a_float_is_the_label_that_is_known(shell):
@@ -716,7 +715,7 @@ def test_a_workbook_comes_back_with_its_dates_and_formats_and_an_error_in_it_is_
         book.active.cell(i + 2, 3).number_format = "0 %"
     book.save("pool.xlsx")
     said = shell("start c.db --pool pool.xlsx --id id --target churn --seed 0").err
-    assert "cells that hold an error are missing values: 'C7' of 'Sheet'" in said
+    assert "cells with an error are read as missing: 'C7' of 'Sheet'" in said
     assert shell(f"ask c.db -n {N} -o a.xlsx").err == ""
     sheet = openpyxl.load_workbook("a.xlsx")["table"]
     cells = {cells[0].value: cells for cells in sheet.iter_rows(min_row=2)}
@@ -733,7 +732,7 @@ def test_rows_above_a_header_are_not_lost(shell, name):
     ids = shell.start()["id"]
     rows = [["1", "no"], [ids[2], "yes"], ["id", "churn"], [ids[3], "no"]]  # a sheet that was sorted with its header
     write_table(pd.DataFrame(rows, columns=["A title", "B"]), name)
-    assert "rows with ids, '001', '002', are above its header" in shell(f"tell c.db {name}", 2).err
+    assert "rows with ids ('001', '002') are above its header" in shell(f"tell c.db {name}", 2).err
     write_table(pd.DataFrame(rows[2:], columns=["A title", "B"]), name, force=True)
     assert "1 new label" in shell(f"tell c.db {name} --unasked").out
 

@@ -40,7 +40,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(monkeypatch, capsys):
     Path("old.png").write_text("another picture")
     for output, message in [
         ("nowhere/x.png", "there is no folder nowhere"),
-        ("x.doc", "--output must be a file .png, .pdf, .svg"),
+        ("x.doc", "--output must end in .png or .pdf or .svg"),
         ("old.png", "old.png exists. --force overwrites it"),
     ]:
         assert main(["demo", "--output", output]) == 2
@@ -50,7 +50,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("n_trials", "told"),
-    [(8, "it would have saved labels."), (6, "whether it saves any cannot be told from these trials.")],
+    [(8, "it would have saved labels."), (6, "these trials cannot tell whether it saves any.")],
 )
 def test_the_sentence_of_simulate_is_the_verdict_on_labels_saved(n_trials, told):
     curves = {"uniform": (0.5, 0.6, 0.7), "default": (0.5, 0.75, 0.8), "top": (0.5, 0.6, 0.7), "BALD": (0.5, 0.6, 0.7)}

@@ -244,7 +244,7 @@ def valued(**value):
 
 def test_what_is_no_export_of_ours_is_one_line_that_names_the_task():
     for content, message in [
-        ({"a": 1}, "format JSON"),
+        ({"a": 1}, "JSON export"),
         ([{"id": 12, "data": {"text": "x"}, "annotations": []}], "task 12 .*'skactive_id_c'"),
         ([{"id": 12, ID: "03", CONTROL: "yes", "annotator": 1}], "task 12 .*'data'"),  # the short format
         (tasks(ONE, **C), "'annotations'"),

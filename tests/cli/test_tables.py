@@ -151,7 +151,7 @@ def test_the_odd_cell_may_stand_at_the_end_of_a_long_column():
 TWO, LONG = {"id": ["é"], "größe": [1]}, "1" * 25
 WINDOWS = "it is not UTF-8 (line 1): read as Windows-1252."
 THOUSANDS = "column 'x': 1,234 is read as 1.234, with a decimal mark."
-TOO_LONG = "column 'x' holds whole numbers of too many digits: read as text."
+TOO_LONG = "column 'x' holds whole numbers with too many digits: read as text."
 READ = {  # the file, what is read, what is told
     "UTF-8 with its mark": ("a.csv", "\ufeffid,größe\né,1\n", TWO, ""),
     "UTF-16 with its mark": ("a.csv", "id,größe\né,1\n".encode("utf-16"), TWO, ""),
@@ -206,7 +206,7 @@ def test_the_index_that_pandas_writes_is_left_out_and_told():
         write(name)
         back = read_table(name)
         assert back.to_dict("list") == {"id": ["a", "b"]}
-        assert back.attrs["notes"] == [f"{name}: the index that pandas wrote without a name was left out."]
+        assert back.attrs["notes"] == [f"{name}: the unnamed index that pandas wrote is ignored."]
 
 
 def test_of_a_workbook_one_sheet_is_read_with_zeros_as_they_are_shown_and_errors_as_gaps():
@@ -220,7 +220,7 @@ def test_of_a_workbook_one_sheet_is_read_with_zeros_as_they_are_shown_and_errors
     frame = read_table("a.xlsx", text=["id"])
     assert cells(frame) == {"id": ["003", "3", "b"], "n": [3, 3, 3], "x": [1, None, None]}
     assert frame.attrs["notes"] == [
-        "a.xlsx: cells that hold an error are missing values: 'C5', 'C6' of 'Sheet'.",
+        "a.xlsx: cells with an error are read as missing: 'C5', 'C6' of 'Sheet'.",
     ]
 
 
@@ -243,15 +243,15 @@ def test_a_header_below_titles_is_found_by_its_names_and_rows_have_the_numbers_o
         frame = read(TITLES.format(quote), name, text=["y"], names=["id", "y"])
         assert cells(frame) == {"id": ["a", "b"], "x": [1, 2], "y": [None, "no"]}
         assert frame.index.tolist() == [5, 7]
-        assert frame.attrs["notes"] == ["a.csv: its header is row 4: what stands above is left out."]
+        assert frame.attrs["notes"] == ["a.csv: its header is row 4: the rows above it are ignored."]
     rows = [["Staff 2026"], [], ["as of", 1.5], ["id", "x", "y"], ["a", 1], [], ["b", 2, "no"]]
     sheets([["notes"]], rows)
     for sheet in (None, "page 1"):
         found = read_table("a.xlsx", names=["id", "y"], dialect=Dialect(sheet=sheet))
         assert cells(found) == cells(frame)
         assert found.index.tolist() == [5, 7]
-        assert found.attrs["notes"][0] == "a.xlsx: its header is row 4: what stands above is left out."
-        several = ["a.xlsx: of 3 sheets, 'page 1' was read. --sheet names another."]
+        assert found.attrs["notes"][0] == "a.xlsx: its header is row 4: the rows above it are ignored."
+        several = ["a.xlsx: sheet 'page 1' of 3 was read. --sheet selects another."]
         assert found.attrs["notes"][1:] == (several if sheet is None else [])
     refused("it has no sheet 'x'. Its sheets: 'page 0'", read_table, "a.xlsx", dialect=Dialect(sheet="x"))
     refused(
@@ -322,18 +322,18 @@ BAD_TEXTS = [
     ("i;x\n1;2\n1;2;3\n", "Row #3: Expected 2 columns, got 3: 1;2;3"),
     ("i,x,y\n1,2,3\n1,2\n", "Row #3: Expected 3 columns, got 2: 1,2"),
     ("text\nhello, you\n", "Expected 1 columns, got 2: hello, you"),
-    ('i,x\n1,say "hi\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quote never closed?"),
+    ('i,x\n1,say "hi\n3,"a\n5,6\n', "line 3: unexpected end of data. Is a quotation mark not closed?"),
     ("i,x,i\n1,2,3\n", "several columns have the name 'i'"),
     ("i,x\n1,2\n".encode("utf-16-le"), "NUL"),
     (b"id,x\n\xe9\x81,2\n", "can't decode byte 0x81"),
 ]
 BAD_LINES = [
-    ('{"i": 1}\n{"i": 1,}\n', "line 2 is no JSON object"),
-    ('{"i": 1, "a": 2, "a": 3}\n', "line 1 is no JSON object: it has a key twice"),
+    ('{"i": 1}\n{"i": 1,}\n', "line 2 is not a JSON object"),
+    ('{"i": 1, "a": 2, "a": 3}\n', "line 1 is not a JSON object: it has a duplicate key"),
     ('{"i": 1}\n\n[1]\n', "line 3 must be a JSON object, {...}"),
     ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
-    ('{"i": [1]}\n{"i": [1, 2]}\n', "column 'i' holds values of the kind"),
-    ('{"i": ["a"]}\n', "column 'i' holds values of the kind"),
+    ('{"i": [1]}\n{"i": [1, 2]}\n', "column 'i' holds values of type"),
+    ('{"i": ["a"]}\n', "column 'i' holds values of type"),
     ("{}\n", "It must begin with a header"),
 ]
 
@@ -351,13 +351,13 @@ def test_what_is_broken_or_no_table_is_refused():
         refused("cannot be read: ", read, whole[: len(whole) // 2], name)
     for cell in (b"x", ["x"], {"x": 1}):
         pyarrow.parquet.write_table(pyarrow.table({"id": ["a"], "x": pyarrow.array([cell])}), "a.parquet")
-        refused("column 'x' holds values of the kind", read_table, "a.parquet")
+        refused("column 'x' holds values of type", read_table, "a.parquet")
     refused("the sheet is empty", read_sheet)
     refused("column 3 has no name", read_sheet, ["id", "y"], ["a"], ["b", None, 3])
     Path("folder.csv").mkdir()
     for name, message in [
         ("folder.csv", "folder.csv cannot be read: Is a directory"),
-        ("a.xls", "a.xls: a table is told by its suffix, one of .csv, .tsv, .jsonl, .parquet, .xlsx"),
+        ("a.xls", "a.xls: the suffix of a table must be one of .csv, .tsv, .jsonl, .parquet, .xlsx"),
     ]:
         with pytest.raises(FileError, match=re.escape(message)):
             read_table(name)
@@ -378,7 +378,7 @@ def test_what_unpacks_to_more_than_the_limit_is_refused_before_it_is_in_memory(m
         refused("it unpacks to more than 1 MiB", read_table, name)
         refused(remedy, read_table, name)
     assert len(read_table("b.csv.gz")) == 2**18 - 2
-    with pytest.raises(FileError, match="too long a name: give one of 240 bytes"), atomic_write("ü" * 121):
+    with pytest.raises(FileError, match="too long a name: use at most 240 bytes"), atomic_write("ü" * 121):
         pass
 
 
@@ -415,13 +415,13 @@ def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written():
         *((f"a{suffix}", ["ab\ud800"], "surrogates not allowed") for suffix in (".csv", *TYPED)),
         ("a.jsonl", [math.inf], "not JSON compliant"),
         ("a.xlsx", [2**53 + 1], "a workbook cannot hold the number 9007199254740993"),
-        ("a.xlsx", ["x" * 32768], "a text has 32768"),
+        ("a.xlsx", ["x" * 32768], "characters, not 32768"),
         ("a.parquet", [1, "a"], "Conversion failed for column x"),
-        ("a.xlsx", range(2**20), "a sheet holds 1048575 rows, and there are 1048576"),
+        ("a.xlsx", range(2**20), "a sheet holds at most 1048575 rows, not 1048576"),
     ]:
         refused(message, write_table, pd.DataFrame({"x": pd.Series(cells, dtype=object)}), name)
     twice = pd.DataFrame([[1, 2]], columns=[1, "1"])
-    refused("cannot be written: columns must have names that differ", write_table, twice, "a.csv")
+    refused("cannot be written: columns must have different names", write_table, twice, "a.csv")
     assert os.listdir() == []
 
 
@@ -455,7 +455,7 @@ def test_rights_and_links_are_kept_and_what_is_no_regular_file_is_left_alone():
     assert Path("a.csv").read_bytes() == b"new"
     assert stat.S_IMODE(os.stat("a.csv").st_mode) == 0o640
     os.mkfifo("pipe")
-    with pytest.raises(FileError, match=r"^pipe is no regular file"), atomic_write("pipe", force=True):
+    with pytest.raises(FileError, match=r"^pipe is not a regular file"), atomic_write("pipe", force=True):
         pass
 
 

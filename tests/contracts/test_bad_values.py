@@ -80,6 +80,7 @@ BAD = {
     "count": NO_INTEGER,
     "level": NO_NUMBER | fixed(0, 1, -1, 95),
     "not negative": NO_NUMBER | fixed(-1, -1e-9, 10**400),
+    "diversity": NO_NUMBER | fixed(-1e-9, 100.5),
     "rng": fixed(None, 0, "x", np.random, np.random.RandomState),
     "rng or none": fixed(0, "x", np.random),
     "column": fixed(None, 3, -4, 1.5, "x", [1], True, np.nan),
@@ -128,7 +129,9 @@ ASKED = {
     "mu_rho": ["treatment"],
     "rho": ["treatment"],
 }
-K, BETA, RNG_P, VALUES = P("k", 2), P("not negative", 1.0), P("rng", None), P("scores", SIX)
+K, BETA, APART, VALUES = P("k", 2), P("not negative", 1.0), P("diversity", 1.0), P("scores", SIX)
+RNG_P = P("rng", None)
+DRAWN = {"k": K, "rng": RNG_P, "beta": BETA}
 LOSSES, LOGS = P("numbers", np.array([0.1, 0.5, 0.2])), P("numbers", np.log([0.3, 0.4, 0.5]))
 
 
@@ -143,13 +146,10 @@ CALLS = {
         for name in names
     },
     **{
-        name: (SAMPLERS[name], {"scores": VALUES, "k": K, "rng": RNG_P, "beta": BETA})
+        name: (SAMPLERS[name], {"scores": VALUES, **DRAWN})
         for name in ("power", "softmax", "softrank", "topk", "uniform")
     },
-    "repulsive": (
-        repulsive,
-        {"scores": VALUES, "points": P("scores", ROWS), "k": K, "rng": RNG_P, "beta": BETA, "diversity": BETA},
-    ),
+    "repulsive": (repulsive, {"scores": VALUES, "points": P("scores", ROWS), **DRAWN, "diversity": APART}),
     "log_proba": (log_proba, {"values": VALUES, "positions": P("positions", np.array([3, 2])), "beta": BETA}),
     "batchbald": (batchbald, {"draws": DRAWS["classes"], "k": K, "rng": RNG_P, "max_outcomes": P("count", 100)}),
     "badge": (

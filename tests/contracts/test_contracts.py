@@ -16,7 +16,6 @@ import torch
 from scipy import special
 
 from skactive.samplers import SAMPLERS
-from skactive.samplers._law import draw_batch
 from skactive.scores import SCORES
 
 N_DRAWS, N_POINTS, N_CLASSES = 6, 11, 4
@@ -150,12 +149,10 @@ def test_the_layout_of_draws_does_not_matter(name):
     for dtype, layout in itertools.product([np.float16, np.float32, np.float64], LAYOUTS):
         draws = draws_of_kind(kind_of(name)).astype(dtype)
         values = scored(name, LAYOUTS[layout](draws))
-        # float16 and float32 may be reduced in another order in another layout
-        atol = 1e-12 if dtype == np.float64 else 1e-6
-        np.testing.assert_allclose(values, scored(name, draws), rtol=0, atol=atol, err_msg=f"{layout}, {dtype}")
+        np.testing.assert_array_equal(values, scored(name, draws), err_msg=f"{layout}, {dtype}")
     draws = torch.from_numpy(draws_of_kind(kind_of(name)))
     strided = draws.repeat_interleave(2, dim=1)[:, ::2]
-    np.testing.assert_allclose(scored(name, strided), scored(name, draws), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(scored(name, strided), scored(name, draws))
 
 
 @pytest.mark.usefixtures("global_state_untouched")
@@ -220,17 +217,6 @@ POSITIVE = np.array([0.125, 1.5, 0.5, 0.25, 1.0, 0.75, 0.375])
 
 
 @every_sampler
-def test_batches_are_distinct_rows_as_int64(name):
-    rng = np.random.default_rng(0)
-    for n_rows, share in itertools.product([1, 2, 50, 5000], [1, 2, 50]):
-        k = math.ceil(n_rows / share)
-        batch = SAMPLERS[name](rng.random(n_rows) + 0.01, np.int32(k), rng)
-        assert (batch.dtype, batch.shape, np.unique(batch).size) == (np.int64, (k,), k)
-        assert (batch >= 0).all()
-        assert (batch < n_rows).all()
-
-
-@every_sampler
 def test_a_batch_depends_on_scores_size_beta_and_generator_alone(name):
     for n_rows in (7, 4000):
         scores = np.random.default_rng(0).random(n_rows) + 0.01
@@ -285,16 +271,3 @@ def test_the_first_pick_follows_the_log_weights_which_are_those_of_the_slow_twin
         rng = np.random.default_rng(4)
         counts = Counter(int(SAMPLERS[name](POSITIVE, 1, rng, beta=beta)[0]) for _ in range(1000))
         reference.assert_counts_fit(counts, dict(enumerate(special.softmax(log_weights))), 1000)
-
-
-@every_sampler
-def test_a_draw_is_the_batch_of_the_sampler_with_a_probability_for_each_pick(name):
-    for n_rows, k in ((7, 7), (4000, 30)):
-        scores = np.random.default_rng(5).random(n_rows) + 0.01
-        batch, law = draw_batch(name, scores, k, np.random.default_rng(6), beta=2.0)
-        np.testing.assert_array_equal(batch, SAMPLERS[name](scores, k, np.random.default_rng(6), beta=2.0))
-        log_proba, again = law.log_proba(), pickle.loads(pickle.dumps(law))
-        assert log_proba.shape == (k,)
-        assert ((log_proba > -math.inf) & (log_proba <= 1e-12)).all()
-        np.testing.assert_array_equal(again.log_proba(), log_proba)
-        np.testing.assert_array_equal(again.first_log_proba(), law.first_log_proba())

@@ -163,7 +163,7 @@ def delayed(*blocks):
 
 BAD = {
     "a block of another shape": (lambda: delayed(X[:500], X[:500, :3]), 3, r"rows of \(3,\) .* rows of \(4,\)"),
-    "a block of another length": (lambda: delayed(X[:500], X[:400]), 3, "500 rows in a block and yielded 400"),
+    "a block of another length": (lambda: delayed(X[:500], X[:400]), 3, "500 rows in a block but yielded 400"),
     "too many, seen late": (unknown, N + 1, "from 1 to the number of rows"),
 }  # fmt: skip
 

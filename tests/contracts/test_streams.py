@@ -208,7 +208,7 @@ def test_a_modal_loop_goes_over_a_pool_on_disk(tmp_path):
 def test_a_learner_is_not_asked_for_rows_that_are_gone():
     asked = ActiveLearner(model("forest", True), make(), NUMBERS[LABELLED], y[LABELLED])
     pool = blocks(iter(in_blocks(NUMBERS[POOL], 3)))
-    with pytest.raises(ValueError, match="can be read once, and a learner takes the rows of the batch after"):
+    with pytest.raises(ValueError, match="can be read only once, but a learner reads the rows of the batch again"):
         asked.query(pool, n_instances=5)
     assert len(make().select(asked, pool, 5)) == 5  # nothing was read before
 

@@ -170,7 +170,7 @@ def test_a_row_that_has_no_room_is_an_error():
 
     with pytest.warns(UserWarning, match="Memory ran out"), pytest.raises(MemoryError):
         InBlocks(5).joined(no_room, TensorRows(torch.randn(5, 4)))
-    with pytest.raises(ValueError, match="one row or more"):
+    with pytest.raises(ValueError, match="at least one row"):
         InBlocks(5).joined(no_room, TensorRows(torch.randn(0, 4)))
 
 

@@ -124,7 +124,7 @@ def test_a_checkpoint_of_another_experiment_is_refused_with_what_differs(tmp_pat
         ("X_test", {"X_test": X, "y_test": Y}),
         *[(name, {name: value}) for name, value in OTHER.items()],
     ]:
-        with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}` was not the same"):
+        with pytest.raises(ValueError, match=rf"another experiment: its `{re.escape(name)}` was different"):
             small(path, **changes)
         assert path.read_bytes() == before
 
@@ -261,7 +261,7 @@ def test_who_comes_second_takes_over_the_seeds_of_the_first_or_is_refused(tmp_pa
     assert n_records(path) == 3 + 8
     begun_meanwhile(monkeypatch, other := tmp_path / "other.sqlite", **options)
     for changes in ({"batch_size": 3}, {"random_state": 1}):
-        with pytest.raises(ValueError, match=f"is of another experiment: its `{next(iter(changes))}` was not the same"):
+        with pytest.raises(ValueError, match=f"to another experiment: its `{next(iter(changes))}` was different"):
             small(other, **{**options, **changes})
 
 

@@ -394,7 +394,7 @@ def test_a_verdict_and_its_p_agree_and_what_cannot_be_told_takes_more_trials(n_t
         assert not row["trials_to_tell"] < max(fewest, n_trials + 1)
     text = str(result.summary())
     assert ("over 1,000" in text) == any(row["trials_to_tell"] == np.inf for row in rows)
-    assert (f"p and verdicts take {fewest} trials or more (comparisons: {n_queries})" in text) == (n_trials < fewest)
+    assert (f"p and verdicts need {fewest} trials or more (comparisons: {n_queries})" in text) == (n_trials < fewest)
 
 
 def test_the_fewest_trials_are_those_whose_smallest_p_is_significant_for_all_comparisons():

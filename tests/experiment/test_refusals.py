@@ -53,7 +53,7 @@ SPLITS = [(range(40), range(40, 60))] * 2
         ({"test_size": 60}, "`test_size` must leave rows to train on: .* below 60"),
         (
             {"splits": [(range(40), range(39, 60))] * 2},
-            "`splits` must have no row on both sides. Got row 39",
+            "`splits` must have no row in both parts. Got row 39",
         ),
         ({"splits": SPLITS, "n_initial": None, "initial": [[1], [50]]}, "`initial` must hold only training rows"),
         ({"sample_weight": np.arange(60.0), "estimator": KNeighborsClassifier()}, "`sample_weight` must be None"),

@@ -242,7 +242,7 @@ def test_a_fit_that_fails_leaves_the_net_as_it_was():
     before = net.predict_proba(X)
     for params, rows, labels, message in (
         ({}, X, y, "`classes` must list every label"),
-        ({"classes": [0, 1, 2]}, X, y, r"`classes` must stay the same.*Got \[0 1 2\], and \[0 1\] before"),
+        ({"classes": [0, 1, 2]}, X, y, r"`classes` must stay the same.*Got \[0 1 2\], but \[0 1\] before"),
         ({"warm_start": False, "classes": None}, X[:, :2], np.zeros(150), r"Got one class, 0\.0\."),
     ):
         with pytest.raises(ValueError, match=message):

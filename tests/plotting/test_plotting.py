@@ -157,7 +157,7 @@ def test_scores_are_shades_of_the_pool():
 def test_batches_of_other_rows_and_none_at_all_are_refused():
     with pytest.raises(ValueError, match=r"`batches\['a'\]` must be distinct positions from 0 to 149"):
         BatchDisplay.from_batches(X, {"a": [150]})
-    with pytest.raises(ValueError, match="`batches` must hold one batch or more"):
+    with pytest.raises(ValueError, match="`batches` must hold at least one batch"):
         BatchDisplay.from_batches(X, {})
 
 

@@ -107,7 +107,7 @@ def test_members_fitted_beforehand_answer_in_the_columns_of_their_own_labels(vot
 def test_members_that_know_other_labels_than_their_ensemble_are_refused():
     frozen, some = FrozenEstimator(GaussianNB().fit(X, codes)), codes > 0
     for estimator in (VotingClassifier([("a", frozen)], voting="soft"), BaggingClassifier(frozen, 2)):
-        with pytest.raises(ValueError, match=r"know its classes alone, \[1 2\].* FrozenEstimator .* \[0\] as well"):
+        with pytest.raises(ValueError, match=r"know only its classes, \[1 2\].* FrozenEstimator .* \[0\] as well"):
             draws_of(estimator.fit(X[some], codes[some]), X)
 
 
@@ -186,7 +186,7 @@ def test_a_committee_draws_from_the_union_of_classes():
 
 def test_a_committee_of_models_of_several_outputs_is_refused():
     learner = ActiveLearner(DecisionTreeClassifier(), X_training=X, y_training=np.eye(2)[codes % 2])
-    with pytest.raises(ValueError, match="one output a row for committees"):
+    with pytest.raises(ValueError, match="one output per row for committees"):
         draws_of(Committee([learner, learner]), X)
 
 
@@ -214,7 +214,7 @@ def test_check_posterior_finds_draws_that_break_the_promise():
         (lambda X, n: np.full((len(X), n, 2), 0.5), "whichever rows"),  # as many draws as rows: only a probe tells
         (lambda X, n: np.full((n, len(X), 2), 0.6), "summing to 1"),
         (lambda X, n: rng(len(X)).dirichlet([1, 1], (n, len(X))), "whichever rows"),
-        (lambda X, n: np.full((n, len(X), 2), 0.5), "alike"),
+        (lambda X, n: np.full((n, len(X), 2), 0.5), "all equal"),
     ):
         with pytest.raises(ValueError, match=match):
             check_posterior(Mine(draws), X[:6], n_draws=6)

@@ -254,7 +254,7 @@ def test_modules_that_draws_cannot_be_had_of_are_refused_with_the_way_out():
         (Around(lambda module, x: module.net(x) * float("nan")), "returns NaN for the first row"),
         (Around(lambda module, x: module.net(x).squeeze()), "one column for each class"),
         (Around(lambda m, x: F.gumbel_softmax(m.net(x)) if m.training else m.net(x)), "torch's gumbel_softmax"),
-        (Around(lambda module, x: module.net(x + torch.rand_like(x))), "outside of training, too.*concrete dropout"),
+        (Around(lambda module, x: module.net(x + torch.rand_like(x))), "outside of training too.*concrete dropout"),
         (Around(across_rows), "compute each row by itself"),
         (mlp(0.3, 1), "one column for each class"),
         (torch.jit.script(mlp()), "by torch's global generator"),
@@ -365,7 +365,7 @@ def test_numbers_that_are_seeded_at_every_call_are_fixed():
     nets = (Around(lambda m, x, f=f: m.net(x / 240 * f())).eval() for f in (lambda: seeded(1, 4), lambda: kept))
     torch.testing.assert_close(*(draws_of(net, X) for net in nets))
     in_training = Around(lambda m, x: m.net(x / 240 * (seeded(*x.shape) if m.training else 1)))
-    with pytest.raises(ValueError, match="differ between training and evaluation by its dropout alone"):
+    with pytest.raises(ValueError, match="differ between training and evaluation only by its dropout"):
         draws_of(in_training.eval(), X)
 
 
@@ -449,7 +449,7 @@ WRONG = {  # functions of (module, logits) that no draw can answer for, none of 
 @pytest.mark.parametrize("last", [last_masked, lambda x: x + 1000, torch.Tensor.bfloat16], ids=["mask", "add", "half"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_class_that_is_masked_an_offset_and_half_precision_hide_nothing(wrong, last):
-    refused = "compute each row by itself|by its dropout alone|the same at every call"
+    refused = "compute each row by itself|only by its dropout|the same at every call"
     net = Around(lambda m, x: last(WRONG[wrong](m, m.net(x / 240))), n_outputs=3).eval()
     with pytest.raises(ValueError, match=refused):
         draws_of(net.bfloat16() if last is torch.Tensor.bfloat16 else net, X)

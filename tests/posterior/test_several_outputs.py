@@ -190,7 +190,7 @@ def test_classes_are_on_the_axis_that_the_net_tells_and_else_it_has_to_say_so():
     torch.testing.assert_close(labels, squeezed)
     with pytest.raises(ValueError, match=r"attribute `class_axis`.*Got None from this Tokens.*\(1, 4, 6\)"):
         score_pool(Tokens(lambda z: z.transpose(1, 2)).eval(), rows, ["entropy"])
-    with pytest.raises(ValueError, match=r"two classes or more.*\(1, 1, 8, 8\).*sigmoid"):
+    with pytest.raises(ValueError, match=r"holds the classes.*\(1, 1, 8, 8\).*sigmoid"):
         score_pool(UNet(n_classes=1).eval(), IMAGES, ["entropy"])
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow.dataset
 import pytest
 import reference
-import torch
 from modAL.models import ActiveLearner, Committee
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
@@ -33,7 +32,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from small_models import LABELS, X_POOL, X_TRAIN, Y_TRAIN, echo, first_rows, make_estimator, n_unreachable, skorch_net
+from small_models import LABELS, X_POOL, X_TRAIN, Y_TRAIN, Echo, first_rows, make_estimator, n_unreachable, skorch_net
 from torch import nn
 
 from skactive import BADGEQuery, StochasticBatchQuery, blocks
@@ -226,17 +225,9 @@ def halved(estimator, X):
     return X[:, : estimator.n_features_in_ // 2]
 
 
-FUNCTIONS = {
-    "of the estimator and the rows": halved,
-    "with a default, to a tensor": lambda X, n=2: torch.from_numpy(X[:, :n].copy()).requires_grad_(),
-    "to a sparse array": lambda X: sparse.csr_array(X[:, :2]),
-}
-
-
-@pytest.mark.parametrize("space", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_a_space_may_be_a_function_of_the_rows_or_of_the_estimator_and_the_rows(space, models):
+def test_a_space_may_be_a_function_of_the_estimator_and_the_rows(models):
     expected = of_pairs(reference.squared_distance, X_POOL[:, :2].astype(float))
-    assert_distances_fit(points_of(Pool.of(X_POOL), models("dropout net"), None, space=space, chunk_size=7), expected)
+    assert_distances_fit(points_of(Pool.of(X_POOL), models("dropout net"), None, space=halved, chunk_size=7), expected)
 
 
 def test_leaves_of_a_tree_of_more_nodes_than_16_bits_count_are_told_apart():
@@ -266,16 +257,10 @@ def test_members_of_a_bootstrap_are_the_space_of_a_model_without_one():
 # --- the law of a query
 
 
-def on_a_line(values):
-    """A model, rows on a line, a score that gives them these values, and points as the oracle takes them."""
-    model, X, score = echo(values)
-    return model, X, score, reference.exactly(X[:, :1])
-
-
 def test_batches_of_a_query_follow_the_law_given_the_rows_in_flight():
-    values = [0.9, 0.2, 0.5, 0.4, 0.6]
-    model, X, score, points = on_a_line(values)
-    ours = query(score=score, beta=2, diversity=1.5, epsilon=0.2)
+    values, X = [0.9, 0.2, 0.5, 0.4, 0.6], np.stack([np.linspace(0.1, 0.9, 5), np.zeros(5)], axis=1)
+    model, points = Echo().fit(X), reference.exactly(X[:, :1])
+    ours = query(score=lambda learner, rows: np.interp(rows[:, 0], X[:, 0], values), beta=2, diversity=1.5, epsilon=0.2)
     left = (1, 3, 4)
     scores, places = ([of_rows[i] for i in left] for of_rows in (values, points))
     law = reference.repulsive_law(scores, places, 2, 2, 1.5, 0.2, points[:1])

@@ -134,7 +134,7 @@ def test_a_bad_score_is_named_with_its_row_in_the_pool():
         query(score=score).select(FOREST, POOL, 3, candidates=np.arange(5, 100))
     with pytest.raises(ValueError, match=r"-1\.0 in row 5,"):
         query(score=lambda draws: np.full(draws.shape[1], -1.0)).select(FOREST, POOL, 3, candidates=[5, 6, 7])
-    with pytest.raises(ValueError, match="one number a row"):
+    with pytest.raises(ValueError, match="one number per row"):
         query(score=lambda draws: draws[0]).select(FOREST, POOL, 3)
 
 
@@ -230,6 +230,12 @@ def one_member_anew(X, n_draws, rng):
     return draws
 
 
+def by_place(X, n_draws, rng):
+    """Dropout left on: the mask of a row goes by the row's place in the batch."""
+    yes = np.random.default_rng(0).uniform(0.2, 0.8, size=(len(X), n_draws)).T
+    return np.stack([1 - yes, yes], axis=-1)
+
+
 def of_the_first_row(X, n_draws, rng):
     return honest(X, n_draws, rng) * 0.5 + honest(X[:1], n_draws, rng) * 0.5
 
@@ -246,7 +252,7 @@ ALL_QUERIES = {
     ("make", "predict"),
     [
         *((query, predict) for predict in (standardised_in_the_batch, one_member_anew, of_the_first_row)),
-        *((make, made_anew) for make in ALL_QUERIES.values()),
+        *((make, predict) for make in ALL_QUERIES.values() for predict in (made_anew, by_place)),
     ],
 )
 def test_draws_that_are_no_functions_are_refused_by_every_query(make, predict):
@@ -353,7 +359,7 @@ def test_score_pool_says_what_is_wrong_with_scores():
     for asked, message in (
         (["bald", "bald"], "`scores` must be .*of different names"),
         ({}, "`scores` must be one or more"),
-        ("variance", "no score for a classifier"),
+        ("variance", "not a score for a classifier"),
     ):
         with pytest.raises(ValueError, match=message):
             score_pool(FOREST, POOL, asked)

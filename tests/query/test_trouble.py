@@ -90,7 +90,7 @@ def test_a_model_that_was_fitted_before_a_teach_failed_goes_on_with_scores():
 def test_a_frozen_model_is_not_bootstrapped_into_equal_members(wrap):
     frozen = wrap(KNeighborsClassifier().fit(X[:40], Y[:40]))
     query = StochasticBatchQuery("bald", beta=1.0, posterior="bootstrap")
-    with pytest.raises(ValueError, match=r"fitted anew.* FrozenEstimator.* (this KNeighbors|`cv` at None)"):
+    with pytest.raises(ValueError, match=r"be refitted.* FrozenEstimator.* (this KNeighbors|`cv` at None)"):
         query.select(frozen, POOL, 2, X_training=X[:40], y_training=Y[:40])
 
 

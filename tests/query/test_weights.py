@@ -72,10 +72,9 @@ def resampled(model, X, y, weight, n_draws=400):
     ("estimator", "draws"),
     [
         (LogisticRegression(), laplace),
-        (LogisticRegression(class_weight={0: 1, 1: 0.2}), laplace),
         (UnweightedMeans(), resampled),
     ],
-    ids=["Laplace", "class weights", "without weights"],
+    ids=["Laplace", "without weights"],
 )
 def test_draws_of_a_weighted_model_are_those_of_repeated_rows(estimator, draws):
     mean, deviation = probabilities(estimator, REPEATED, draws)
@@ -240,7 +239,7 @@ def test_a_learner_brings_the_keywords_it_was_fitted_with_to_its_own_refits_alon
 
 def test_keywords_and_weights_that_are_none_are_refused():
     model, query = GaussianNB().fit(FIRST, Y[:N]), StochasticBatchQuery("bald")
-    for params, message in (([1], "None or a dict"), ({"sample_weight": WEIGHT}, "not hold weights.* `sample_weight`")):
+    for params, message in (([1], "None or a dict"), ({"sample_weight": WEIGHT}, "not hold row weights.* `sample_w")):
         with pytest.raises(ValueError, match=f"`fit_params` must .*{message}"):
             query.select(model, POOL, 2, **GIVEN, fit_params=params)
     with pytest.raises(ValueError, match="`sample_weight` must be given along with `X_training` and `y_training`"):

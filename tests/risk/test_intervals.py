@@ -322,21 +322,6 @@ def test_intervals_of_differences_hold_where_models_are_wrong_on_different_rows(
     assert stats.binom.cdf(n_held, n, 0.95) > 1e-4
 
 
-def test_intervals_of_differences_hold_the_difference_on_the_pool(models):
-    wrong = [(model.predict(X[100:]) != y[100:]).astype(float) for model in models]
-    truth, n_pool, n = (wrong[0] - wrong[1]).mean(), len(X) - 100, 60
-    margin = np.sort(models[0].predict_proba(X[100:]), axis=1)
-    scores, n_held = 1 - (margin[:, -1] - margin[:, -2]), 0
-    query = StochasticBatchQuery(beta=1, epsilon=0.2, random_state=0)
-    for _ in range(n):
-        rows = query.select_scored(scores, 100)
-        low, high = estimate_difference(
-            tuple(of[rows] for of in wrong), query.log_proba_, n_pool, largest_loss=1
-        ).interval()
-        n_held += low <= truth <= high
-    assert stats.binom.cdf(n_held, n, 0.95) > 1e-4
-
-
 def test_one_side_of_a_difference_is_open():
     losses = np.r_[np.ones(8), np.zeros(32)], np.r_[np.zeros(36), np.ones(4)]
     found = estimate_difference(losses, uniform(500, 40), 500, largest_loss=1)

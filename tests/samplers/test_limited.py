@@ -55,6 +55,7 @@ def oracle_of(n, k, *, max_per_group=None, at_least=None, **limits):
 PAIRS = [0, 0, 1, 1, 2, 2]
 COSTS = [0.1, 0.1, 0.1, 0.2, 0.3, 0.4]
 LIMITS = {
+    "none": {},
     "one of each group": {"groups": PAIRS, "max_per_group": 1},
     "some of one group": {"groups": PAIRS, "max_per_group": {0: 1, 1: 2}, "at_least": {2: 1}},
     "needs that leave one pick": {"groups": PAIRS, "at_least": {1: 1, 2: 1}},
@@ -172,13 +173,9 @@ def law_of(name, scores, beta, limits, epsilon=0.0):
 @pytest.mark.parametrize(
     ("name", "scores", "beta", "epsilon", "limit"),
     [
-        ("power", SCORES, 1, 0.0, "one of each group"),
         ("power", SCORES, 0, 0.3, "some of one group"),
-        ("softmax", SCORES, 3, 0.0, "needs that leave one pick"),
         ("softrank", SCORES, 1.5, 0.3, "needs that leave none"),
         ("topk", SCORES, 1, 0.3, "a budget"),
-        ("uniform", SCORES, 1, 0.0, "a budget and needs"),
-        ("topk", SCORES, 1, 0.0, "a row that must be in"),
         ("power", SCORES, 1, 0.3, "all"),
         ("softrank", TIED, 1, 0.0, "one of each group"),
         ("topk", TIED, 1, 0.0, "a budget"),

@@ -363,7 +363,7 @@ def test_the_scale_of_the_points_does_not_matter_unless_their_squares_leave_the_
     }
     assert len(batches) == 1
     for factor in (1e-120, 1e120):
-        with pytest.raises(ValueError, match="`points` must be of a scale"):
+        with pytest.raises(ValueError, match="`points` must have a scale"):
             repulsive(SCORES, PLACES * factor, 2, np.random.default_rng(0))
 
 
@@ -448,19 +448,3 @@ def test_points_that_do_not_do_are_refused_by_name_with_what_was_seen():
     ]:
         with pytest.raises(ValueError, match=f"`points`.*{seen}"):
             repulsive(SCORES, points, 2, np.random.default_rng(0))
-
-
-def test_gradients_of_what_are_no_probabilities_are_refused_with_the_row():
-    probabilities = PROBABILITIES.copy()
-    probabilities[3] *= 1.1
-    with pytest.raises(ValueError, match=r"`probabilities`.*row 3\b"):
-        PointSet(Residuals(probabilities), Vectors(OTHERS, "space"))
-
-
-def test_what_power_refuses_and_a_diversity_that_is_no_number_from_0_to_100_are_refused_by_name():
-    good = {"scores": SCORES, "points": PLACES, "k": 2, "rng": np.random.default_rng(0)}
-    bad = [("diversity", value) for value in (-1e-9, 100.5, math.nan)]
-    bad += [("scores", -SCORES), ("k", 6), ("rng", np.random.RandomState(0)), ("beta", math.inf)]
-    for (name, value), diversity in itertools.product(bad, [0, 1]):
-        with pytest.raises((ValueError, TypeError), match=f"^`{name}` must be"):
-            repulsive(**good | {"diversity": diversity, name: value})

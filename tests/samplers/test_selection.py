@@ -48,12 +48,7 @@ def test_ordered_pairs_follow_the_law_by_blocks(numbers, block, monkeypatch):
 
 @pytest.mark.parametrize(
     ("ways", "numbers"),
-    [
-        ("noise", WITH_ZEROS),
-        ("blocks", EMPTY_BLOCK),
-        ("rejection, noise", ONE_HEAVY),
-        ("rejection, blocks", WITH_ZEROS),
-    ],
+    [("blocks", WITH_ZEROS), ("rejection, noise", ONE_HEAVY), ("rejection, blocks", WITH_ZEROS)],
 )
 def test_ordered_pairs_follow_the_law_by_every_way(ways, numbers, monkeypatch):
     only(monkeypatch, ways)
@@ -74,13 +69,6 @@ def test_blocks_draw_all_rows_with_mass_and_no_other_and_go_on_from_those_that_a
         batch = sample_by_blocks(weights_of(WITH_ZEROS), 8, 8, rng, np.array(drawn, dtype=np.int64)).tolist()
         assert batch[: len(drawn)] == drawn
         assert sorted(batch) == [1, 3, 4, 7]
-
-
-def test_batches_larger_than_one_round_of_draws_are_complete(monkeypatch):
-    monkeypatch.setattr(_selection, "_DRAWS_AT_ONCE", 7)
-    weights = np.linspace(0.1, 1, 300)
-    drawn = sample_by_blocks(lambda rows: weights[rows], 300, 250, np.random.default_rng(0), NONE)
-    assert len(set(drawn.tolist())) == 250
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53])
@@ -174,22 +162,10 @@ def test_rows_of_ranks_are_those_of_the_sorted_scores(large, scores, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_selection, "_FEW_ROWS", 1)
         patch.setattr(_selection, "_LARGE_BUCKET", large)
+        patch.setattr(_selection, "_AT_ONCE", 7)
         rows = rows_of_ranks(scores, positions, rng)
     assert len(set(rows.tolist())) == len(positions)
     np.testing.assert_array_equal(scores[rows], np.sort(scores)[::-1][positions])
-
-
-def test_rows_of_ranks_of_many_rows(rng):
-    pools = {
-        "mostly zero": rng.gamma(1.0, 0.2, 50_000) * (rng.random(50_000) < 0.1),
-        "outliers": np.r_[1e300, -1e300, -np.inf, 1 + 1e-12 * rng.normal(size=49_997)],
-        "equal": np.full(50_000, 3.0),
-    }
-    for name, scores in pools.items():
-        for positions in (np.arange(10), rng.permutation(50_000)[:500], rng.permutation(50_000)):
-            rows = rows_of_ranks(scores, positions, rng)
-            assert len(np.unique(rows)) == len(positions)
-            np.testing.assert_array_equal(scores[rows], np.sort(scores)[::-1][positions], err_msg=name)
 
 
 @pytest.mark.parametrize("large", [2, 10**9], ids=["sorted", "by themselves"])

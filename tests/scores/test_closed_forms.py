@@ -167,7 +167,7 @@ def test_draws_serve_where_they_are_asked_for_and_where_no_matrix_may_be_that_la
 def test_what_cannot_be_scored_is_refused_in_the_words_of_the_score_of_draws():
     X, y = table(60, 4, 3)
     for regressor, n_draws in ((BayesianRidge(), 50), (RandomForestRegressor(5), None)):
-        with pytest.raises(ValueError, match="`score`='epig' is no score for a regressor"):
+        with pytest.raises(ValueError, match="`score`='epig' is not a score for a regressor"):
             scores(regressor.fit(X, y), X, X[:9], n_draws=n_draws)
     model = LogisticRegression().fit(X, y)
     with pytest.raises(ValueError, match="`X_target` must have the columns of `X_pool`"):

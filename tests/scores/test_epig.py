@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from skactive import StochasticBatchQuery
 from skactive.posterior import sample_posterior
-from skactive.scores import bald, epig
+from skactive.scores import epig
 
 
 def random_draws(rng, n_draws=6, n_points=9, n_classes=3):
@@ -78,14 +78,6 @@ def test_epig_is_exactly_zero_where_draws_agree_on_the_point_or_on_all_targets(r
         agreeing = np.repeat(random_draws(rng, 1, 40, 5), 7, axis=0).astype(dtype)
         np.testing.assert_array_equal(epig(agreeing, target_draws=draws), 0)
         np.testing.assert_array_equal(epig(draws, target_draws=agreeing), 0)
-
-
-def test_a_label_that_tells_of_the_model_but_not_of_the_target_is_worth_nothing():
-    # Four draws; the first bit of a draw's number is the point's label, the second the target's.
-    point = np.eye(2)[[0, 0, 1, 1]][:, None]
-    target = np.eye(2)[[0, 1, 0, 1]][:, None]
-    assert bald(point)[0] == pytest.approx(math.log(2))
-    np.testing.assert_array_equal(epig(point, target_draws=target), 0)
 
 
 def test_target_draws_and_weights_that_do_not_do_are_refused_by_name():

@@ -381,16 +381,16 @@ BETTER = Known(True, value=0.9, low=0.85, guess=0.8, commonest="no")
         (
             {"known": ONLY_NO},
             "cannot be told",
-            "'no' is right in 90 % (80 % to 95 %). The model is no better than naming",
+            "'no' is right in 90 % (80 % to 95 %). The model is no better than always",
         ),
-        ({"known": ONLY_NO, "scoring": "balanced_accuracy"}, "stop", "Always naming 'no' is right in 90 %"),
-        ({"trust": Trust(1.0, 0.0, 1.0, 30, 0.9, 0.5, 0.55)}, "cannot be told", "right in 50 % of them, that in 55 %."),
+        ({"known": ONLY_NO, "scoring": "balanced_accuracy"}, "stop", "Always guessing 'no' is right in 90 %"),
+        ({"trust": Trust(1.0, 0.0, 1.0, 30, 0.9, 0.5, 0.55)}, "cannot be told", "right in 50 % of them, that guess"),
         ({"trust": Trust(), "labels": (120, 180, 200)}, "cannot be told", "try other columns or another model"),
-        ({"advantage": 0.0}, "cannot be told", "It is not known to be better than always naming"),
-        ({"advantage": 0.0, "known": BETTER}, "stop", "Always naming 'no' is right in 80 % of the labels taught."),
+        ({"advantage": 0.0}, "cannot be told", "It is not known to be better than always guessing"),
+        ({"advantage": 0.0, "known": BETTER}, "stop", "Always guessing 'no' is right in 80 % of the labels taught."),
         ({"trust": Trust(), "n_pool": 0}, "stop", "No rows are left."),
         ({"recent": 0.3, "trust": Trust(1.0, 0.5), "known": Known(is_told=False)}, "go on", "points per 100 labels"),
-        ({"recent": 0.3, "trust": Trust(), "known": BETTER}, "cannot be told", "not known to mean anything"),
+        ({"recent": 0.3, "trust": Trust(), "known": BETTER}, "cannot be told", "not known to be reliable"),
     ],
 )
 def test_nobody_stops_with_a_model_that_is_no_better_than_a_guess_or_whose_accuracy_is_not_known(known, verdict, words):
@@ -434,7 +434,7 @@ def test_of_numbers_no_measure_of_classes_is_taken_and_squared_errors_decide_not
     tester.tell(values[300:][tester.ask(RandomForestRegressor(5, random_state=0).fit(rows[:50], values[:50]), 80)])
     found = chain(LinearRegression(), rows, values, (10, 60, 100), rows[100:300], test=tester)
     assert (found.scoring, found._tested_rates(), found.known) == (None, (-np.inf, np.inf), None)
-    assert "loss fell by" in str(found)
+    assert "reduced the loss by" in str(found)
     with pytest.raises(ValueError, match='`scoring` must be left at "auto" for a regressor'):
         chain(LinearRegression(), rows, values, (10,), rows[100:300], scoring="accuracy")
 
@@ -449,11 +449,11 @@ def test_where_all_rows_left_equal_labelled_ones_it_cannot_be_told_and_a_loop_is
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 2, (600, 3)).astype(float)
     labels = (rows[:, 0] + 0.4 * rng.normal(size=600) > 0.5).astype(int)
-    with pytest.warns(UserWarning, match="Only 0 of 5.. rows without a label differ from all with one"):
+    with pytest.warns(UserWarning, match="Only 0 of 5.. unlabelled rows differ from all labelled"):
         found = chain(LogisticRegression(), rows, labels, (20, 40, 60), rows[100:])
     assert (found.verdict, found.n_rows) == ("cannot be told", 0)
     assert "Set a number of labels at which to stop. Pass `test=`" in str(found)
-    assert "not known to mean anything" not in str(found)
+    assert "not known to be reliable" not in str(found)
 
 
 def test_the_ends_that_decide_are_told():

@@ -37,7 +37,7 @@ def real_array(name: str, values: Any, *, rule: str = REAL, booleans: bool = Tru
     if not is_real(array) or (not booleans and str(array.dtype).removeprefix("torch.") == "bool"):
         got = shown(values) if array.ndim == 0 and array.dtype == object else f"dtype {array.dtype}"
         raise TypeError(
-            f"`{name}` must {rule}. Got {got} instead. Leave out what is missing, and convert the rest with "
+            f"`{name}` must {rule}. Got {got} instead. Leave out missing values, and convert the rest with "
             ".astype(float)."
         )
     return array
@@ -56,14 +56,14 @@ def plain_array(name: str, values: Any, *, rule: str = "be an array", objects: b
     if _has_mask(values):
         raise TypeError(
             f"`{name}` must {rule}, without a mask. Got a masked array, whose hidden entries would count. Leave them "
-            "out, with .compressed(), or say what they are, with .filled(value)."
+            "out with .compressed(), or replace them with .filled(value)."
         )
     try:
         array = np.asarray(values)
         return array.astype(np.float64) if objects and array.dtype == object and _all_numbers(array) else array
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"`{name}` must {rule}, all rows of one length. Got a {type(values).__name__} that is none: {error}"
+            f"`{name}` must {rule}, all rows of one length. Got a {type(values).__name__} that is not: {error}"
         ) from error
 
 
@@ -184,7 +184,7 @@ def check_draws_shape(draws: Any, score: str, tasks: tuple[str, ...], kind: Any 
     if not fits or not all(draws.shape[:1] + draws.shape[2:]):
         wanted = " or ".join(axes[task] for task in tasks)
         several = "regressor" in tasks and draws.ndim > 2
-        remedy = ' Several targets a row, on the last axis, are kind="numbers".' if several else ""
+        remedy = ' Several targets per row, on the last axis, are kind="numbers".' if several else ""
         got = f'Got shape {tuple(draws.shape)} for "{score}", which needs one draw and one class at least.{remedy}'
         raise ValueError(f"`draws` must have shape {wanted}. {got}")
     return draws
@@ -281,7 +281,7 @@ def check_sample_weight(weight: Any, n_rows: int, name: str = "sample_weight") -
 def check_positions(name: str, rows: Any, n_points: int, *, at_least: int = 1) -> NDArray[np.int64]:
     """Distinct positions of rows, in the order given."""
     if hasattr(rows, "get_indexer"):  # a pandas Index
-        raise TypeError(f"`{name}` must be positions of rows, and a pandas Index holds ids.")
+        raise TypeError(f"`{name}` must be positions of rows, but a pandas Index holds ids.")
     given, rows = rows, as_array(plain_array(name, rows))
     if rows.shape == (0,) and at_least == 0:
         return np.empty(0, dtype=np.int64)
@@ -307,7 +307,7 @@ def check_joint_draws(shape: Any, method: str) -> None:
         )
     if len(shape) != 3 or shape[0] < 2:
         raise ValueError(
-            f"`n_draws` must be 2 or more for {method}, and `estimator` a classifier: it looks at how draws of class "
+            f"`n_draws` must be 2 or more for {method}, and `estimator` a classifier: it measures how draws of class "
             f"probabilities, shape (n_draws, n_points, n_classes), differ. Got draws of shape {tuple(shape)}."
         )
 
@@ -315,5 +315,5 @@ def check_joint_draws(shape: Any, method: str) -> None:
 def not_binary_error(value: Any) -> ValueError:
     return ValueError(
         f"`treatment` must be 0 or 1 in every row. Got {value!r}. Code other treatments, and text, as numbers 0 and "
-        "1, two of them at a time, and leave rows without one out."
+        "1, two of them at a time, and leave out rows without one."
     )

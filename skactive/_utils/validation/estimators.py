@@ -207,7 +207,7 @@ def classes_of(estimator: Any) -> NDArray[Any]:
     """The labels that the columns of ``predict_proba`` stand for."""
     if not hasattr(estimator, "classes_"):
         raise ParameterError(
-            "`estimator` must have `classes_`, the labels in the order of the columns of predict_proba, and this "
+            "`estimator` must have `classes_`, the labels in the order of the columns of predict_proba, but this "
             f"{type(estimator).__name__} has none. Fit it, or set `self.classes_` in the `fit` of its class."
         )
     if any(map(np.ndim, estimator.classes_)):
@@ -218,7 +218,7 @@ def classes_of(estimator: Any) -> NDArray[Any]:
 
 def several_outputs_error(estimator: Any, what: str, remedy: str) -> ValueError:
     return ValueError(
-        f"`estimator` must have one output a row for {what}, and this {type(estimator).__name__} has several outputs "
+        f"`estimator` must have one output per row for {what}, but this {type(estimator).__name__} has several outputs "
         f"(labels, targets, pixels or tokens). {remedy}"
     )
 
@@ -251,7 +251,7 @@ class NoTrainingDataError(ValueError):
         self.why = f"{type(estimator).__name__} has no posterior draws without its training data"
         super().__init__(
             f"`X_training` and `y_training` must be given to draw from a {type(estimator).__name__}: its posterior "
-            "depends on the data it was fitted to, and it does not keep them. A fitted modAL learner passes them on."
+            "depends on the data it was fitted to, which it does not store. A fitted modAL learner passes them on."
         )
 
 
@@ -285,7 +285,7 @@ def check_classifier(estimator: Any, method: str, name: str = "estimator") -> No
     if task(estimator) == "regressor":
         raise TypeError(
             f"`{name}` must be a classifier for {method}. Got a {type(estimator).__name__}, a regressor. For a "
-            'regressor there is StochasticBatchQuery("std_dev").'
+            'regressor use StochasticBatchQuery("std_dev").'
         )
 
 
@@ -305,7 +305,9 @@ def plain_labels(y: Any, name: str = "y", remedy: str = LEAVE_OUT) -> NDArray[An
         raise ValueError(f"`{name}` must hold one label for each row. Got several for some rows.")
     kinds = {_kind_of_type(of_value) for of_value in _types(given)}
     if {"text", "numbers"} <= kinds:
-        raise mixed_labels_error(name, _first_of_each_kind(given))
+        values = given.ravel().tolist()
+        one_of_each = [next(v for v in values if _kind_of_type(type(v)) == kind) for kind in ("numbers", "text")]
+        raise mixed_labels_error(name, one_of_each)
     if isinstance(y, list):
         return np.asarray(y)
     if given.dtype.kind == "O" and kinds == {"numbers"}:
@@ -338,7 +340,7 @@ def one_axis(y: NDArray[Any], name: str = "y_training") -> NDArray[Any]:
     """Labels that are an array already, of a single axis."""
     if y.ndim != 1 and (y.ndim != 2 or y.shape[1] != 1):
         raise ValueError(
-            f"`{name}` must have shape (n_labelled,), one label a row. Got shape {y.shape}: several outputs. "
+            f"`{name}` must have shape (n_labelled,), one label per row. Got shape {y.shape}: several outputs. "
             "MCDropoutClassifier and MCDropoutRegressor learn several, MultiOutputClassifier fits a model to each."
         )
     return y.ravel()
@@ -349,13 +351,13 @@ def check_known_labels(y: NDArray[Any], classes: Any, name: str = "y_training") 
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(
-            f"`{name}` must hold labels that the estimator was fitted to, {np.asarray(classes)}. Got {unknown} as well."
+            f"`{name}` must hold labels that the estimator was fitted to, {np.asarray(classes)}. Got {unknown} too."
         )
 
 
 def one_class_error(labels: NDArray[Any]) -> ValueError:
     return ValueError(
-        f"`y` must hold two classes or more to train a classifier. Got one class, {labels.tolist()[0]!r}. Declare "
+        f"`y` must hold at least two classes to train a classifier. Got one class, {labels.tolist()[0]!r}. Declare "
         "labels that `y` still lacks with `classes`."
     )
 
@@ -390,8 +392,8 @@ def _stacked(y: Any, name: str) -> Any:
     others = [row for row, shape in enumerate(shapes) if shape != shapes[0]]
     if others:
         raise ValueError(
-            f"`{name}` must have as many labels in each row. Got shape {shapes[0]} in row 0, and {shapes[others[0]]} "
-            f"in row {others[0]}. Pad them, and say by `mask` of a query which outputs count."
+            f"`{name}` must have as many labels in every row. Got shape {shapes[0]} in row 0, and {shapes[others[0]]} "
+            f"in row {others[0]}. Pad them, and mark by `mask` of a query the outputs that count."
         )
     return np.stack(list(y))
 
@@ -411,11 +413,6 @@ def _kind_of_type(of_value: type) -> str:
     if issubclass(of_value, str):
         return "text"
     return "numbers" if issubclass(of_value, numbers.Number | np.bool_) else "objects"
-
-
-def _first_of_each_kind(y: NDArray[Any]) -> list[Any]:
-    values = y.ravel().tolist()
-    return [next(v for v in values if _kind_of_type(type(v)) == kind) for kind in ("numbers", "text")]
 
 
 def _marked_as_missing(y: Any, given: NDArray[Any]) -> NDArray[np.bool_]:

@@ -106,7 +106,7 @@ class Desk:
         """Write an answer."""
         campaign, label = self._campaign, given.label
         if label is not None and (label := plain_label(label, "the label")) is None:
-            raise CampaignError("A label must have a letter or a digit. Got an empty one.")
+            raise CampaignError("A label must not be empty.")
         if not campaign._settings["kind"]:  # the first label says whether there are numbers to predict
             label = fraction_of(label)
         if not 0 <= given.row < len(campaign._ids):
@@ -116,8 +116,8 @@ class Desk:
         answer = Answer(id, label, annotator, given.label is None, time.time() - max(given.age, 0) / 1000)
         told = until_written(lambda: campaign._tell([answer], unasked=False))
         if told.n_left_out:
-            return f"{id!r} was withdrawn or answered anew in the meantime: your answer is left out."
-        new = f"{shown(told.new)} is a label that no row had before. If it is a slip, go back and give the right one."
+            return f"{id!r} was withdrawn or answered again in the meantime: your answer is ignored."
+        new = f"{shown(told.new)} is a label that no row had before. If it is wrong, go back and give the right one."
         return new if told.new else ""
 
     # --- rows -------------------------------------------------------------------------------------

@@ -79,15 +79,15 @@ class Learner(threading.Thread):
         status: Status = now.status()
         accuracy, topics = status.accuracy, status._by_topic()
         stop = "You can stop. " if status.report is not None and status.report.verdict == "stop" else ""
-        head = "How good the model is cannot be told yet"
+        head = "Too few labels to say how good the model is"
         if accuracy is not None:
             self._curve.append(f"{status.n_labels} labels {accuracy._shown(accuracy).partition(' (')[0]}")
             head = f"{accuracy.measure.capitalize()} {accuracy._shown(accuracy)}"
             if accuracy.classes is not None:
                 share = accuracy.classes.loc[accuracy.commonest, "share"]
-                head += f", always {accuracy.commonest!r} {percent(share)}"
+                head += f"; always guessing {accuracy.commonest!r} {percent(share)}"
         curve = [f"So far: {', '.join(self._curve)}."] if len(self._curve) > 1 else []
         found = disputes_of(now._state(), now._named_ids()).drop(columns="label")
-        disputes = [f"Not agreed, {id}: {row.dropna().to_dict()}" for id, row in found.head(MOST_DISPUTES).iterrows()]
+        disputes = [f"Disputed, {id}: {row.dropna().to_dict()}" for id, row in found.head(MOST_DISPUTES).iterrows()]
         lines = [*curve, *(line for topic, line in topics.items() if topic != "out"), *disputes]
         self.panel = {"version": self.panel["version"] + 1, "head": stop + head, "lines": [*map(cut, lines)]}

@@ -7,7 +7,7 @@ const AHEAD = 4; // rows beside those put off: a page holds few from others
 const EVERY = 2000; // milliseconds between requests without an answer
 const LATEST = 20000;
 const MOST = 50; // answers in a request, so that it is short also after an hour without a connection
-const LOST = "No connection to skactive label: what you answer is kept here, and sent once it is back.";
+const LOST = "No connection to skactive label: your answers are kept here and sent once it is back.";
 
 const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 const keptAs = `${batch.key}-${random()}`;
@@ -75,7 +75,7 @@ function take(reply) {
   seam.remember();
   if (reply.kind !== batch.kind && !seam.unsaved()) return location.reload();
   const [before, wasOpen] = [n, !answerHere()];
-  for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { label: "labelled or put back by others" };
+  for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { label: "labelled or withdrawn by others" };
   for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
   n = batch.rows.length;
   widen();

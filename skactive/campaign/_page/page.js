@@ -303,7 +303,7 @@ function takeTyped() {
   if (batch.kind === "number") return isNumber(text) ? answer({ label: text }) : say(notANumber(text));
   const known = wouldTake(text);
   if (known !== undefined) return answer({ label: known });
-  return batch.open ? add(text) : say("No label is called so.");
+  return batch.open ? add(text) : say("There is no such label.");
 }
 
 function add(text) {
