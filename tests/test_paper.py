@@ -27,9 +27,9 @@ def run(*arguments: object) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tabular", "cold_start", "table_1", "hypo_exponential", "beta", "stopping"])
+@pytest.mark.parametrize("name", ["many_trials", "cold_start", "table_1", "hypo_exponential", "beta", "stopping"])
 def test_a_study_of_the_smallest_size_writes_claims_and_a_figure(name, tmp_path):
-    done = run(STUDIES / f"{name}.py", "--smallest", "--jobs", 1, "--out", tmp_path)
+    done = run(STUDIES / f"{name}.py", "--smallest", "--jobs", 2, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
     assert record["claims"]

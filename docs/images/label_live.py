@@ -36,7 +36,7 @@ if __name__ == "__main__":
             browser.keys(KEYS[truth[place.split()[-1]]])
             time.sleep(0.3)
         deadline = time.monotonic() + 60
-        while "So far" not in browser.see("#panel") and time.monotonic() < deadline:
+        while not browser.js("document.querySelector('#curve img')") and time.monotonic() < deadline:
             time.sleep(1)
         browser.driver.save_screenshot(str(HERE / "label_live.png"))
         browser.driver.get("about:blank")

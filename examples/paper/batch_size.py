@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import study
 
-from skactive import BADGEQuery, StochasticBatchQuery
+from skactive import BADGEQuery
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Size of batches"
@@ -30,12 +30,12 @@ N_INITIAL = 20
 N_DRAWS = 40
 
 QUERIES: dict[str, Any] = {
-    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery("bald", beta=1.0, n_draws=N_DRAWS),
+    "topk": study.sampled("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": study.sampled("bald", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
 }
 # Which rows it takes does not depend on the size of batches, so it is asked for the largest only.
-UNIFORM = StochasticBatchQuery("bald", sampler="uniform", n_draws=2)
+UNIFORM = study.sampled("bald", sampler="uniform", n_draws=2)
 
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:

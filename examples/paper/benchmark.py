@@ -34,8 +34,8 @@ from skactive._utils.randomness import check_random_state, seeded, seeded_clone
 from skactive._utils.statistics import Estimate, estimate, holm
 from skactive.experiment import _run as plan
 
-STUDIES = ("which_query", "tabular", "probabilities", "cold_start", "model_choice")
-MINUTES = {"smallest": 1, "quick": 20, "full": 330}
+STUDIES = ("which_query", "tabular", "many_trials", "probabilities", "cold_start", "model_choice")
+MINUTES = {"smallest": 1, "quick": 22, "full": 360}
 """What all studies take on two cores."""
 SECONDS = {"forest": 0.2, "logistic": 0.1, "net": 0.3, "gaussian process": 0.1}
 """Of a fit, a query and its scores, with a model."""
@@ -88,6 +88,8 @@ class Part:
     rows: Callable[[str, study.Places], tuple[Any, np.ndarray]] = many_tables.rows
     halved_below: int = 0
     """Tables of fewer rows have half as many first labels, and a batch."""
+    splits: Callable[[int], Any] | None = None
+    """Rows to buy and rows to test on, of so many trials; random thirds if None."""
 
 
 # The loop
@@ -125,7 +127,8 @@ def planned(part: Part, y: np.ndarray, number: int) -> tuple[plan.Trial, int, in
     n_first, batch = (n // share for n in part.sizes[:2])
     strata = y if y.dtype.kind == "U" else None  # texts are classes
     n_initial = n_first if strata is None else max(n_first, len(np.unique(y)))
-    trials = plan.plan_trials(len(y), strata, ENTROPY, number + 1, batch, test_size=1 / 3, n_initial=n_initial)
+    of_test = {"test_size": 1 / 3} if part.splits is None else {"splits": part.splits(number + 1)}
+    trials = plan.plan_trials(len(y), strata, ENTROPY, number + 1, batch, n_initial=n_initial, **of_test)
     return trials[number], n_first, batch
 
 

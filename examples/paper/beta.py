@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import study
 
-from skactive import StochasticBatchQuery
 from skactive._utils.statistics import Estimate, estimate
 from skactive.plotting import _drawing as drawing
 
@@ -32,12 +31,12 @@ SAMPLERS = {"power": "power", "softmax": "softmax", "softrank": "soft-rank"}
 
 def queries(betas: list[float]) -> dict[str, Any]:
     found = {
-        "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
-        "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
+        "uniform": study.sampled("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
+        "topk": study.sampled("bald", sampler="topk", n_draws=N_DRAWS),
     }
     for sampler in SAMPLERS:
         for beta in betas:
-            found[_key(sampler, beta)] = StochasticBatchQuery("bald", sampler, beta, n_draws=N_DRAWS)
+            found[_key(sampler, beta)] = study.sampled("bald", sampler, beta, n_draws=N_DRAWS)
     return found
 
 

@@ -16,7 +16,7 @@ import study
 from lib.characters import make_characters
 from numpy.typing import NDArray
 
-from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive import BADGEQuery, MCDropoutClassifier
 
 TITLE = "Characters with a flaw: groups and noise"
 ALT = (
@@ -39,11 +39,11 @@ SETTINGS = {  # the second group's part of the pool, and of the test set
 }
 
 QUERIES: dict[str, Any] = {
-    "PowerBALD": StochasticBatchQuery("bald", "power", beta=1.0, n_draws=N_DRAWS),
-    "BALD": StochasticBatchQuery("bald", "topk", n_draws=N_DRAWS),
-    "PowerEntropy": StochasticBatchQuery("entropy", "power", beta=1.0, n_draws=N_DRAWS),
-    "entropy": StochasticBatchQuery("entropy", "topk", n_draws=N_DRAWS),
-    "uniform": StochasticBatchQuery("entropy", "uniform", n_draws=2),
+    "PowerBALD": study.sampled("bald", "power", beta=1.0, n_draws=N_DRAWS),
+    "BALD": study.sampled("bald", "topk", n_draws=N_DRAWS),
+    "PowerEntropy": study.sampled("entropy", "power", beta=1.0, n_draws=N_DRAWS),
+    "entropy": study.sampled("entropy", "topk", n_draws=N_DRAWS),
+    "uniform": study.sampled("entropy", "uniform", n_draws=2),
     "BADGE": BADGEQuery(),
 }
 NET = MCDropoutClassifier((128, 128), dropout=0.3, lr=3e-3, batch_size=-1, max_epochs=60, n_draws=N_DRAWS, device="cpu")

@@ -18,7 +18,7 @@ from lib.files import load_clinc150
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from skactive import BADGEQuery, StochasticBatchQuery
+from skactive import BADGEQuery
 
 TITLE = "CLINC-150: entropy, power and uniform on sentence embeddings"
 ALT = (
@@ -35,9 +35,9 @@ BATCH_SIZE = 100
 ENCODERS = {"sentences": "all-MiniLM-L6-v2 (384 columns)", "tfidf": "TF-IDF (256 singular vectors)"}
 
 QUERIES: dict[str, Any] = {
-    "PowerEntropy": StochasticBatchQuery("entropy", "power", beta=1.0),
-    "entropy": StochasticBatchQuery("entropy", "topk"),
-    "uniform": StochasticBatchQuery("entropy", "uniform"),
+    "PowerEntropy": study.sampled("entropy", "power", beta=1.0),
+    "entropy": study.sampled("entropy", "topk"),
+    "uniform": study.sampled("entropy", "uniform"),
     "BADGE": BADGEQuery(),
 }
 

@@ -1,7 +1,7 @@
 """The first labels: rows at random or typical ones, where there is no model to ask.
 
-Twenty labels are chosen by the preprocessed columns alone, then thirty more are bought in batches of ten by the default
-query. All ways share splits and seeds. Where all labels are of one class there is still no model: that class is
+Twenty labels are chosen by the preprocessed columns alone, then thirty more are bought in batches of ten from the
+margin. All ways share splits and seeds. Where all labels are of one class there is still no model: that class is
 predicted, and the next batch is chosen as the first one was, as a campaign does.
 
 What becomes the default was decided before the study was run. A way takes the place of "uniform" if its accuracy
@@ -26,7 +26,6 @@ from page import random_effects
 from scipy import stats
 from sklearn.frozen import FrozenEstimator
 
-from skactive import StochasticBatchQuery
 from skactive._utils.statistics import Estimate, estimate
 from skactive.campaign._columns import readings_of
 from skactive.campaign._first_batch import FIRST, typical_rows
@@ -77,7 +76,7 @@ MEASURES = {
 def run(size: Any, places: study.Places) -> dict[str, Any]:
     ways = {"uniform": random_rows, WAY: typical_rows}
     part = Part(
-        arms={how: Arm(StochasticBatchQuery(), first=first) for how, first in ways.items()},
+        arms={how: Arm(study.sampled(), first=first) for how, first in ways.items()},
         tables=size.tables,
         models=size.models,
         model=campaign_model,

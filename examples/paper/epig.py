@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skactive import MCDropoutClassifier, StochasticBatchQuery
+from skactive import MCDropoutClassifier
 
 TITLE = "EPIG: labels for the rows that matter"
 ALT = (
@@ -72,9 +72,9 @@ def model() -> Any:
 def queries(X_target: NDArray[np.float64]) -> dict[str, Any]:
     common = {"n_draws": N_DRAWS, "X_target": X_target}
     return {
-        "uniform": StochasticBatchQuery("bald", sampler="uniform"),
-        "BALD": StochasticBatchQuery("bald", beta=4.0, **common),
-        "EPIG": StochasticBatchQuery("epig", beta=4.0, **common),
+        "uniform": study.sampled("bald", sampler="uniform"),
+        "BALD": study.sampled("bald", beta=4.0, **common),
+        "EPIG": study.sampled("epig", beta=4.0, **common),
     }
 
 

@@ -19,7 +19,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from skactive import StochasticBatchQuery
 from skactive.query import score_pool
 
 TITLE = "Information about predictions"
@@ -42,11 +41,11 @@ ARMS = ["margin", "BALD", "EPIG of draws", CLOSED]
 
 def about_predictions(X_target: Any) -> dict[str, Any]:
     return {
-        "uniform": StochasticBatchQuery("bald", sampler="uniform"),
-        "margin": StochasticBatchQuery("margin", beta=4),
-        "BALD": StochasticBatchQuery("bald", beta=4, n_draws=N_DRAWS),
-        "EPIG of draws": StochasticBatchQuery("epig", beta=4, n_draws=N_DRAWS, X_target=X_target),
-        CLOSED: StochasticBatchQuery("epig", beta=4, X_target=X_target),
+        "uniform": study.sampled("bald", sampler="uniform"),
+        "margin": study.sampled("margin", beta=4),
+        "BALD": study.sampled("bald", beta=4, n_draws=N_DRAWS),
+        "EPIG of draws": study.sampled("epig", beta=4, n_draws=N_DRAWS, X_target=X_target),
+        CLOSED: study.sampled("epig", beta=4, X_target=X_target),
     }
 
 

@@ -15,7 +15,7 @@ from lib.files import load_idx
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive import BADGEQuery, MCDropoutClassifier
 
 TITLE = "Large pools: many classes, rare classes"
 ALT = (
@@ -32,10 +32,10 @@ LABELS = {"letter": (52, 50), "shuttle": (20, 20), "emnist_balanced": (94, 50)} 
 N_TEST, N_DRAWS = 5_000, 20
 
 QUERIES: dict[str, Any] = {
-    "power": StochasticBatchQuery("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
-    "softrank": StochasticBatchQuery("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
-    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
-    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),
+    "power": study.sampled("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
+    "softrank": study.sampled("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
+    "topk": study.sampled("bald", sampler="topk", n_draws=N_DRAWS),
+    "uniform": study.sampled("bald", sampler="uniform", n_draws=2),
     "BADGE": BADGEQuery(),
 }
 

@@ -17,7 +17,7 @@ from lib.mean_field import MeanFieldClassifier
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from skactive import ACSFWQuery, BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive import ACSFWQuery, BADGEQuery, MCDropoutClassifier
 
 TITLE = "Mean-field last layer: power sampling beside ACS-FW"
 ALT = (
@@ -34,9 +34,9 @@ N_INITIAL, BATCH_SIZE, N_DRAWS = 20, 25, 50
 FASHION = ("fashion_mnist", "FashionMNIST", "fashion-mnist")
 
 QUERIES: dict[str, Any] = {
-    "power": StochasticBatchQuery("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
-    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
-    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),
+    "power": study.sampled("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
+    "topk": study.sampled("bald", sampler="topk", n_draws=N_DRAWS),
+    "uniform": study.sampled("bald", sampler="uniform", n_draws=2),
     "BADGE": BADGEQuery(),
     "ACS-FW": ACSFWQuery(n_draws=N_DRAWS),
 }

@@ -7,8 +7,6 @@ from typing import Any
 
 import study
 
-from skactive import StochasticBatchQuery
-
 TITLE = "Other scores than BALD"
 ALT = (
     "Learning curves for entropy, standard deviation and variation ratio: power sampling is above top-k and "
@@ -26,10 +24,10 @@ SCORES = {"entropy": "entropy", "std_dev": "standard deviation", "variation_rati
 
 
 def queries() -> dict[str, Any]:
-    found = {"uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2)}  # its scores are not looked at
+    found = {"uniform": study.sampled("bald", sampler="uniform", n_draws=2)}  # its scores are not looked at
     for score in SCORES:
-        found[f"{score} topk"] = StochasticBatchQuery(score, "topk", n_draws=N_DRAWS)
-        found[f"{score} power"] = StochasticBatchQuery(score, "power", beta=1.0, n_draws=N_DRAWS)
+        found[f"{score} topk"] = study.sampled(score, "topk", n_draws=N_DRAWS)
+        found[f"{score} power"] = study.sampled(score, "power", beta=1.0, n_draws=N_DRAWS)
     return found
 
 

@@ -21,7 +21,6 @@ from many_tables import TABLES, columns
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from which_query import sampled
 
 from skactive._utils.statistics import estimate
 
@@ -36,13 +35,13 @@ SIZES: dict[str, dict[str, Any]] = {
 STRENGTHS = {"C = 1": 1.0, "C = 0.1": 0.1}  # scikit-learn's default, and ten times its penalty
 MARGIN = "margin, beta 4"
 ARMS = {
-    "uniform": Arm(sampled("margin", 4, sampler="uniform")),
-    MARGIN: Arm(sampled("margin", 4)),
-    "beta 4, diversity 2": Arm(sampled("margin", 4, diversity=2.0)),
-    "beta 2, diversity 2": Arm(sampled("margin", 2, diversity=2.0)),
-    "beta 4, epsilon 0.5": Arm(sampled("margin", 4, epsilon=0.5)),
-    "beta 4, weights": Arm(sampled("margin", 4), is_weighted=True),
-    "top-k": Arm(sampled("margin", 1, sampler="topk")),
+    "uniform": Arm(study.sampled("margin", beta=4, sampler="uniform")),
+    MARGIN: Arm(study.sampled("margin", beta=4)),
+    "beta 4, diversity 2": Arm(study.sampled("margin", beta=4, diversity=2.0)),
+    "beta 2, diversity 2": Arm(study.sampled("margin", beta=2, diversity=2.0)),
+    "beta 4, epsilon 0.5": Arm(study.sampled("margin", beta=4, epsilon=0.5)),
+    "beta 4, weights": Arm(study.sampled("margin", beta=4), is_weighted=True),
+    "top-k": Arm(study.sampled("margin", beta=1, sampler="topk")),
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import study
 from sklearn.ensemble import RandomForestClassifier
 
-from skactive import BADGEQuery, BatchBALDQuery, StochasticBatchQuery
+from skactive import BADGEQuery, BatchBALDQuery
 from skactive._utils.statistics import estimate
 
 TITLE = "Repeated-digits: the paper's main figure and the accuracies of its Table 1"
@@ -34,12 +34,12 @@ EARLY = range(N_INITIAL + 10, 70, 10)
 
 MODELS: dict[str, Any] = {"net": study.digits_net(), "forest": RandomForestClassifier(N_DRAWS)}
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
-    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery("bald", beta=1.0, n_draws=N_DRAWS),
-    "power β=4": StochasticBatchQuery("bald", beta=4.0, n_draws=N_DRAWS),
-    "softmax": StochasticBatchQuery("bald", sampler="softmax", beta=1.0, n_draws=N_DRAWS),
-    "softrank": StochasticBatchQuery("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
+    "uniform": study.sampled("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
+    "topk": study.sampled("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": study.sampled("bald", beta=1.0, n_draws=N_DRAWS),
+    "power β=4": study.sampled("bald", beta=4.0, n_draws=N_DRAWS),
+    "softmax": study.sampled("bald", sampler="softmax", beta=1.0, n_draws=N_DRAWS),
+    "softrank": study.sampled("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
     "BatchBALD": BatchBALDQuery(n_draws=N_DRAWS),
 }

@@ -12,7 +12,7 @@ import numpy as np
 import study
 from torch import nn
 
-from skactive import BADGEQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive import BADGEQuery, MCDropoutClassifier
 from skactive.datasets import make_repeated
 
 TITLE = "Repeated-MNIST, reduced"
@@ -30,9 +30,9 @@ N_INITIAL = 20
 N_DRAWS = 20
 
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
-    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery("bald", beta=1.0, n_draws=N_DRAWS),
+    "uniform": study.sampled("bald", sampler="uniform", n_draws=2),  # its scores are not looked at
+    "topk": study.sampled("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": study.sampled("bald", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
 }
 

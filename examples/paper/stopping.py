@@ -8,10 +8,10 @@ the probabilities of all classes and "stop" asked for a model that is better tha
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
+import benchmark
 import many_tables
 import numpy as np
 import study
@@ -26,7 +26,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from skactive import StochasticBatchQuery
 from skactive._utils.randomness import seeded_clone
 from skactive._utils.statistics import estimate
 from skactive.experiment._run import choose_initial
@@ -41,19 +40,8 @@ ALT = (
 
 TABLES = ["breast_cancer", "credit_data", "digits", "letter", "satellite", "spambase"]
 MODELS = ["logistic", "net", "forest"]
-UNEVEN = [
-    "Arrests",
-    "Caravan",
-    "HMDA",
-    "SmokeBan",
-    "attrition",
-    "credit_data",
-    "email",
-    "headInjury",
-    "lending_club",
-    "mlc_churn",
-    "wa_churn",
-]
+UNEVEN = ["Arrests", "Caravan", "HMDA", "SmokeBan", "attrition", "credit_data", "email", "headInjury", "lending_club"]
+UNEVEN += ["mlc_churn", "wa_churn"]
 SIZES: dict[str, dict[str, Any]] = {
     "smallest": {
         "n_trials": 2,
@@ -94,12 +82,8 @@ WINDOW = 5  # batches, over which real gains are averaged: the noise of one is l
 
 
 def run(size: Any, places: study.Places) -> dict[str, Any]:
-    places.rounds.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Any] = {}
-    for model in size.models:
-        for table in size.tables:
-            trials = [kept_trial(places, table, model, trial, size.n_rounds) for trial in range(size.n_trials)]
-            found[f"{table} {model}"] = trials
+    of_tables = [(table, model, size.n_rounds) for model in size.models for table in size.tables]
+    found = {f"{table} {model}": trials for (table, model, _), trials in each(places, one_trial, of_tables, size)}
     flipped = {
         f"{name} {flips:g}": [made_up(make, seed, size.n_rounds, flips) for seed in range(size.n_flipped)]
         for name, make in WORKS_ALONE.items()
@@ -109,8 +93,15 @@ def run(size: Any, places: study.Places) -> dict[str, Any]:
         name: [made_up(make, seed, size.n_rounds + 10, 0, 0.03) for seed in range(max(2, size.n_flipped // 4))]
         for name, make in RARE.items()
     }
-    uneven = {name: [kept_uneven(places, name, seed) for seed in range(size.n_trials)] for name in size.uneven}
+    uneven = {name: runs for (name,), runs in each(places, uneven_run, [(name,) for name in size.uneven], size)}
     return {"tables": found, "flipped": flipped, "rare": rare, "uneven": uneven}
+
+
+def each(places: study.Places, function: Any, of: list[tuple[Any, ...]], size: Any) -> Any:
+    """What these have, and all trials of it, which are kept; a trial takes some ten seconds."""
+    calls = [(*one, trial) for one in of for trial in range(size.n_trials)]
+    trials = benchmark.each(places, function, calls, 10)
+    return [(one, trials[i * size.n_trials : (i + 1) * size.n_trials]) for i, one in enumerate(of)]
 
 
 def made_up(make: Any, seed: int, n_rounds: int, flips: float, positives: float = 0.5) -> dict[str, Any]:
@@ -127,7 +118,7 @@ def made_up(make: Any, seed: int, n_rounds: int, flips: float, positives: float 
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(len(y)) < flips, 1 - y, y)
     labelled = choose_initial(np.arange(3_000), y, 20 if positives == 0.5 else 40, rng)
-    query, report, rounds = StochasticBatchQuery("margin", beta=4, random_state=seed), None, []
+    query, report, rounds = study.sampled("margin", beta=4, random_state=seed), None, []
     for _ in range(n_rounds + 1):
         model = seeded_clone(make(), rng).fit(X[labelled], y[labelled])
         left = np.setdiff1d(np.arange(3_000), labelled)
@@ -150,15 +141,6 @@ MEASURED: dict[str, Any] = {
 AT = range(60, 201, 20)  # labels, after which a hundred more are bought
 
 
-def kept_uneven(places: study.Places, table: str, seed: int) -> dict[str, Any]:
-    """One run, from the disk if it is there."""
-    path = places.rounds / f"stopping-uneven-{table}-{seed}.json"
-    if not path.exists():
-        print(path.stem, flush=True)
-        path.write_text(json.dumps(uneven_run(places, table, seed)))
-    return dict(json.loads(path.read_text()))
-
-
 def uneven_run(places: study.Places, table: str, seed: int) -> dict[str, Any]:
     """Verdicts by each measure after batches of 20, as a campaign asks for them, and the measures on held-out rows."""
     packaged = PACKAGED.get(table)
@@ -170,7 +152,7 @@ def uneven_run(places: study.Places, table: str, seed: int) -> dict[str, Any]:
     pool, test = np.split(np.arange(len(y)), [900])
     labelled = pool[: max(20, 1 + int(np.argmax(y)), 1 + int(np.argmin(y)))]  # of both classes
     reports: dict[str, Any] = dict.fromkeys(MEASURED)
-    query, found = StochasticBatchQuery(epsilon=0.1, random_state=seed), []
+    query, found = study.sampled(epsilon=0.1, random_state=seed), []
     while True:
         model = RandomForestClassifier(50, random_state=seed).fit(X[labelled], y[labelled])
         left = np.setdiff1d(pool, labelled)
@@ -196,23 +178,14 @@ def _columns(rounds: list[tuple[Any, ...]]) -> dict[str, Any]:
     return dict(zip(names, map(list, zip(*rounds, strict=True)), strict=True))
 
 
-def kept_trial(places: study.Places, table: str, model: str, trial: int, n_rounds: int) -> dict[str, Any]:
-    """One trial, from the disk if it has been run."""
-    path = places.rounds / f"stopping-{table}-{model}-{trial}.json"
-    if not path.exists():
-        print(path.stem, flush=True)
-        path.write_text(json.dumps(one_trial(places, table, model, trial, n_rounds)))
-    return dict(json.loads(path.read_text()))
-
-
-def one_trial(places: study.Places, table: str, model: str, trial: int, n_rounds: int) -> dict[str, Any]:
+def one_trial(places: study.Places, table: str, model: str, n_rounds: int, trial: int) -> dict[str, Any]:
     """Labels, accuracy on the test rows, the gain that the model reckons with, and the verdict, after each batch."""
     X, y = many_tables.rows(table, places, most=3_000)
     rng = np.random.default_rng(trial)
     train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, stratify=y, random_state=trial)
     batch_size = 10 if len(y) >= 600 else 5
     labelled = choose_initial(train, y, max(2 * batch_size, len(np.unique(y))), rng)
-    query = StochasticBatchQuery("bald", beta=4.0, n_draws=tabular.N_DRAWS, random_state=trial)
+    query = study.sampled("bald", beta=4.0, n_draws=tabular.N_DRAWS, random_state=trial)
     report, rounds = None, []
     for _ in range(n_rounds + 1):
         data = X.iloc[labelled], y[labelled]

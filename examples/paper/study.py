@@ -18,6 +18,7 @@ Rounds of experiments are kept in OUT/rounds: a study that was interrupted goes 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -34,7 +35,7 @@ from lib.files import load_idx
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from skactive import ExperimentResult, MCDropoutClassifier, run_experiment
+from skactive import ExperimentResult, MCDropoutClassifier, StochasticBatchQuery, run_experiment
 from skactive._utils.statistics import Estimate, estimate, paired_p_value
 from skactive.datasets import make_repeated
 from skactive.plotting import _drawing as drawing
@@ -153,6 +154,11 @@ def repeated_digits(
         for train, test in splitter.split(X, y)
     ]
     return np.concatenate([copies, X]), np.concatenate([labels, y]), splits
+
+
+def sampled(*parameters: Any, **named: Any) -> StochasticBatchQuery:
+    """A query whose batches do not keep apart, as the paper's do: by default they may."""
+    return StochasticBatchQuery(*parameters, **{"diversity": 0.0, **named})
 
 
 def digits_net() -> MCDropoutClassifier:
@@ -351,6 +357,8 @@ def main(module: ModuleType, arguments: Sequence[str] | None = None) -> None:
 
     matplotlib.use("Agg")
     name = Path(str(module.__file__)).stem
+    if module.__name__ == "__main__":  # whose functions other processes do not find
+        module = importlib.import_module(name)
     options = parse(name, module.TITLE, arguments)
     path = options.out / f"{name}.json"
     record = json.loads(path.read_text(encoding="utf-8")) if options.redraw else _run(module, name, options)

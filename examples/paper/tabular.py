@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier, StochasticBatchQuery
+from skactive import BADGEQuery, BatchBALDQuery, MCDropoutClassifier
 from skactive._utils.statistics import holm, paired_p_value
 
 TITLE = "Tables: wins, ties and losses"
@@ -34,11 +34,11 @@ SIZES: dict[str, dict[str, Any]] = {
 
 N_DRAWS = 50
 QUERIES: dict[str, Any] = {
-    "uniform": StochasticBatchQuery("bald", sampler="uniform", n_draws=N_DRAWS),
-    "topk": StochasticBatchQuery("bald", sampler="topk", n_draws=N_DRAWS),
-    "power": StochasticBatchQuery("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
-    "softmax": StochasticBatchQuery("bald", sampler="softmax", beta=8.0, n_draws=N_DRAWS),
-    "softrank": StochasticBatchQuery("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
+    "uniform": study.sampled("bald", sampler="uniform", n_draws=N_DRAWS),
+    "topk": study.sampled("bald", sampler="topk", n_draws=N_DRAWS),
+    "power": study.sampled("bald", sampler="power", beta=1.0, n_draws=N_DRAWS),
+    "softmax": study.sampled("bald", sampler="softmax", beta=8.0, n_draws=N_DRAWS),
+    "softrank": study.sampled("bald", sampler="softrank", beta=1.0, n_draws=N_DRAWS),
     "BADGE": BADGEQuery(),
     "BatchBALD": BatchBALDQuery(n_draws=N_DRAWS, max_outcomes=500),
 }

@@ -29,15 +29,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import mean_absolute_error, r2_score
 from sklearn.pipeline import make_pipeline
 
-from skactive import BADGEQuery, KCenterQuery, MCDropoutClassifier, MCDropoutRegressor, StochasticBatchQuery
+from skactive import BADGEQuery, KCenterQuery, MCDropoutClassifier, MCDropoutRegressor
 from skactive._utils.statistics import Estimate
 from skactive.plotting import _drawing as drawing
 
 TITLE = "Which query?"
 ALT = (
     "Dot plots of differences to uniform: in accuracy the default is 1.6 to 1.7 points above for batches of 5, 10 and "
-    "20, level with margins sampled otherwise and BADGE; in log-likelihood it is above margins not kept apart, "
-    "and not told from uniform; in R2 it is 5 points above."
+    "20, level with margins sampled otherwise; in log-likelihood it is above the top of the margin, and not told "
+    "from uniform; in R2 it is 5 points above."
 )
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -62,26 +62,22 @@ REGRESSORS = {
 }
 
 
-def sampled(score: str, beta: float, **options: Any) -> StochasticBatchQuery:
-    return StochasticBatchQuery(score, beta=beta, **{"diversity": 0.0, **options})
-
-
 FEW: dict[str, Any] = {
-    "uniform": sampled("margin", 4, sampler="uniform"),
-    "margin, beta 4": sampled("margin", 4),
-    "margin, beta 4, apart": sampled("margin", 4, diversity=2.0),
-    "margin, top-k": sampled("margin", 1, sampler="topk"),
+    "uniform": study.sampled("margin", beta=4, sampler="uniform"),
+    "margin, beta 4": study.sampled("margin", beta=4),
+    "margin, beta 4, apart": study.sampled("margin", beta=4, diversity=2.0),
+    "margin, top-k": study.sampled("margin", beta=1, sampler="topk"),
     "BADGE": BADGEQuery(),
 }
 """Queries of all parts with classes."""
 MANY: dict[str, Any] = FEW | {
-    **{f"BALD, beta {beta}": sampled("bald", beta, n_draws=N_DRAWS) for beta in (1, 4, 16)},
-    **{f"margin, beta {beta}": sampled("margin", beta) for beta in (1, 16)},
-    **{f"variation ratio, beta {beta}": sampled("variation_ratio", beta) for beta in (4, 16)},
-    "entropy, beta 4": sampled("entropy", 4),
-    "margin, soft-rank": sampled("margin", 1, sampler="softrank"),
-    "BALD, top-k": sampled("bald", 1, sampler="topk", n_draws=N_DRAWS),
-    "entropy, top-k": sampled("entropy", 1, sampler="topk"),
+    **{f"BALD, beta {beta}": study.sampled("bald", beta=beta, n_draws=N_DRAWS) for beta in (1, 4, 16)},
+    **{f"margin, beta {beta}": study.sampled("margin", beta=beta) for beta in (1, 16)},
+    **{f"variation ratio, beta {beta}": study.sampled("variation_ratio", beta=beta) for beta in (4, 16)},
+    "entropy, beta 4": study.sampled("entropy", beta=4),
+    "margin, soft-rank": study.sampled("margin", beta=1, sampler="softrank"),
+    "BALD, top-k": study.sampled("bald", beta=1, sampler="topk", n_draws=N_DRAWS),
+    "entropy, top-k": study.sampled("entropy", beta=1, sampler="topk"),
     "k-center": KCenterQuery(),
 }
 
@@ -132,10 +128,10 @@ def largest_cluster(learner: Any, X_pool: Any, n_instances: int = 1) -> np.ndarr
 
 
 OF_NUMBERS: dict[str, Any] = {
-    "uniform": sampled("std_dev", 4, sampler="uniform"),
-    "std_dev, beta 4": sampled("std_dev", 4),
-    "std_dev, beta 4, apart": sampled("std_dev", 4, diversity=2.0),
-    "std_dev, top-k": sampled("std_dev", 1, sampler="topk"),
+    "uniform": study.sampled("std_dev", beta=4, sampler="uniform"),
+    "std_dev, beta 4": study.sampled("std_dev", beta=4),
+    "std_dev, beta 4, apart": study.sampled("std_dev", beta=4, diversity=2.0),
+    "std_dev, top-k": study.sampled("std_dev", beta=1, sampler="topk"),
     "k-center": KCenterQuery(),
     "greedy distances": greedy_distances,
     "largest cluster": largest_cluster,

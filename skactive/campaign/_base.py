@@ -63,8 +63,7 @@ class CampaignBase:
         "closed": FLAG.or_none(),
         "add": Rule(lambda v: hasattr(v, "__len__") and not isinstance(v, str), "a list"),
         "rename": Rule(lambda value: isinstance(value, Mapping), "a mapping of labels to labels").or_none(),
-        "id": TEXT_OR_NONE,
-        **dict.fromkeys(("annotator", "groups", "weight"), TEXT_OR_NONE),
+        **dict.fromkeys(("id", "annotator", "groups", "weight"), TEXT_OR_NONE),
         "task": one_of(TASKS),
         "rule": one_of(RULES),
         "first": one_of(FIRST),
@@ -95,6 +94,7 @@ class CampaignBase:
         self.random_state = settings["random_state"]
         self._readings = {name: Reading(**one) for name, one in settings["readings"].items()}
         self._X, self._fits = None, {}
+        self._reread: Callable[[], Any] = lambda: None  # the same with its table as it is by now, if that is another
 
     @property
     def kind(self) -> str:
@@ -155,6 +155,13 @@ class CampaignBase:
         """Name cells that are gaps to a model by name."""
         for line in told_of_odd(found) if isinstance(self._model, str) else ():
             warn(line)
+
+    def _questions(self) -> dict[str, Any]:
+        """What is asked of each row: the names of id and target, the kind of labels, and those known."""
+        ledger, names = self._store.ledger(), {"id": self.id or "id", "target": self.target}
+        if ledger.settings["kind"] == "numbers":
+            return {**names, "kind": "number", "labels": []}
+        return {**names, "kind": "classes", "labels": ledger.settings["labels"] or sorted(ledger.counts, key=str)}
 
     def _state(self) -> State:
         return State.of(self._store.ledger(), len(self._ids), self._settings["rule"], self._gone.tolist())
@@ -230,6 +237,8 @@ class CampaignBase:
                 f"{shown(told.new)} {'is a label' if len(told.new) == 1 else 'are labels'} that no row had before. If "
                 "that is a typing error, tell the right one, or rename it by `set`, which can also close the set."
             )
+        if lost := [answer.id for answer in answers if answer.remark and answer.label is None and not answer.skipped]:
+            warn(f"remarks on {shown(lost)} are not kept, as no label is beside them: tell them with one, or a skip.")
         for one, other in alike_in(self._store.ledger().counts):
             warn(f"{one!r} and {other!r} look alike but are two labels. If one is a typing error, tell the right one.")
         return told
@@ -338,6 +347,12 @@ class CampaignBase:
             return None
         picks, weight = picks_of(self._store.batches(), self._store.events(), state), self._by_row("weight")
         return accuracy_of(judged, state, picks, self.kind, weight, self._by_row("groups"))
+
+    def _accuracies(self, state: State, moments: Sequence[int]) -> list[tuple[int, Accuracy]]:
+        """Estimates that can be told with only so many of the labels, in their order, by numbers of labels in all."""
+        then = [state.when(state.first_labelled(n)) for n in moments]
+        found = [(len(one.labels), self._accuracy(one)) for one in then if self._can_fit(one)]
+        return [(n, accuracy) for n, accuracy in found if accuracy is not None and accuracy.is_told]
 
     def _by_row(self, name: str) -> pd.Series | None:
         """The column of groups or of weights, if there is one."""

@@ -18,9 +18,9 @@ from ._base import TASKS, CampaignBase, until_written
 from ._columns import check_lists, described, readings_of
 from ._labels import Answer, Told, Vocabulary, allowed_labels, answers_of, kind_of
 from ._ledger import Rows
-from ._models import guesses_beside, in_words, model_of, model_settings, query_of, query_settings
+from ._models import check_score, guesses_beside, in_words, model_of, model_settings, query_of, query_settings
 from ._status import Status, disputes_of, judged_by, labelled_frame, status_of, surprising, table_of
-from ._store import CampaignError, Store
+from ._store import CampaignError, Store, shown
 from ._table import Table, check_by_row, listed_ids, row_hashes, rows_beside
 
 if TYPE_CHECKING:
@@ -149,8 +149,8 @@ class Campaign(CampaignBase):
         verbose : int, default=0
             1 shows progress bars.
         """
-        cls._check(target=target, id=id, task=task, labels=labels, rule=rule, first=first, random_state=random_state)
-        cls._check(groups=groups, weight=weight)
+        given = {"target": target, "id": id, "rule": rule, "first": first, "groups": groups, "weight": weight}
+        cls._check(**given, task=task, labels=labels, random_state=random_state)
         table = Table.of(frame, id=id, target=target)
         check_by_row(table.X, groups, weight)
         kind = TASKS[task] or kind_of(table.labels) or ("classes" if labels is not None else None)
@@ -159,23 +159,20 @@ class Campaign(CampaignBase):
                 f"`target` must have gaps: the rows to label. All {len(table.ids)} rows have a label in {target!r}."
             )
         closed = None if labels is None else allowed_labels(labels, kind or "classes")
+        if closed is not None and len(closed) < 2:
+            raise CampaignError(f"`labels` must be two different ones or more. Got {shown(closed)}.")
         came = Vocabulary(kind or "classes", closed, set()).labels(table.labels)
         query = StochasticBatchQuery(epsilon=ONE_IN_TEN, diversity=0.0) if query is None else query
         features = table.X.drop(columns=[name for name in (groups, weight) if name is not None])
         readings = readings_of(features, table.decimal)
         if isinstance(model, str):
-            check_lists(features, readings)
+            check_lists(readings, features)
         settings = {
-            "target": target,
-            "id": id,
+            **given,
             "columns": table.X.columns.tolist(),
             "readings": {name: asdict(reading) for name, reading in readings.items()},
             "kind": kind,
             "labels": closed,
-            "rule": rule,
-            "groups": groups,
-            "weight": weight,
-            "first": first,
             "random_state": int(secrets.randbits(31) if random_state is None else random_state),
             "model": model_settings(model),
             "query": query_settings(query, kind or "classes", model),
@@ -270,10 +267,10 @@ class Campaign(CampaignBase):
         ----------
         labels : mapping, Series or DataFrame
             Ids to labels; or labels indexed by id; or columns of ids and labels, named as in the table. An x in a
-            column ``skip`` skips a row. Gaps change nothing. A label for a row that has one replaces it, and the
-            history keeps both.
+            column ``skip`` skips a row; a text in ``remark`` is kept beside the answer. Gaps change nothing. A label
+            for a row that has one replaces it, and the history keeps both.
         annotator : str, optional
-            Each annotator has one label per row.
+            Each has one label per row; one told without a name, and told again under a name, is theirs.
         unasked : bool, default=False
             Also accept labels of rows that were never asked for, or that were withdrawn and not asked for again.
 
@@ -319,6 +316,9 @@ class Campaign(CampaignBase):
         if (task != "auto") + bool(closed is not None or len(add) or rename) + (model is not None) != 1:
             raise CampaignError("`set` takes either `task`, `model`, or some of `closed`, `add` and `rename`.")
         if model is not None:
+            check_score(self._settings["query"].get("params", {}).get("score"), self.kind, model)
+            if isinstance(model, str):
+                check_lists(self._readings, self._X)
             self._store.note({"model": model_settings(model)})
             self._model = model
             return
@@ -465,9 +465,9 @@ class Campaign(CampaignBase):
         Returns
         -------
         DataFrame
-            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "constant" or "empty"),
-            ``read_as`` in words, the number of ``gaps``, how many of these are ``odd`` (they hold something else), an
-            ``example`` of an odd cell, and the id of its ``row``.
+            Indexed by column: ``kind`` ("number", "date", "category", "text", "embedding", "list", "constant" or
+            "empty"), ``read_as`` in words, the number of ``gaps``, how many of these are ``odd`` (they hold something
+            else), an ``example`` of an odd cell, and the id of its ``row``.
         """
         if "columns" not in self._fits:
             self._fits["columns"] = described(self._table(), self._readings)
@@ -478,7 +478,7 @@ class Campaign(CampaignBase):
         return disputes_of(self._state(), self._named_ids())
 
     def history(self) -> pd.DataFrame:
-        """All that happened, in order: time, kind ("ask", "tell", ...), id, label, annotator, batch, log_proba."""
+        """All that happened, in order: time, kind ("ask", ...), id, label, annotator, batch, log_proba, remark."""
         events = [event for event in self._store.events() if event.row < len(self._ids)]
         return table_of(events, self._ids)
 

@@ -22,7 +22,7 @@ from ._store import CampaignError
 MOST_ROWS = 20_000  # of the table, at even distances, that decide
 MOST_CATEGORIES = 40  # different texts; with more of them, a column is free text
 NEARLY_ALL = 0.95  # cells that fit, so that a column is numbers or dates with some gaps or slips
-DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
+DATES = ("ISO8601", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
 GAPS = ["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "Null", "null", "None", "none"]
 
 OTHER = {".": ",", ",": "."}
@@ -30,7 +30,7 @@ MARKS = str.maketrans({"−": "-", **dict.fromkeys("\u00a0\u202f\u2009’", "'")
 UNIT = r"(?:[^\W\d_]|[%‰°€$£¥])[^\s,;]{0,11}"  # "kg", "mg/dl", "patients"; no sentence
 CELL = rf"([€$£¥]?)[ ']?([-+]?[0-9.,][0-9.,']*?(?:[eE][-+]?[0-9]+)?)[ ']?({UNIT})?"
 CODES = r"0[0-9]+|\+[0-9]{7,}|[0-9]{17,}"  # with zeros in front, telephone numbers, more digits than a float has
-KINDS = ("number", "date", "category", "text", "embedding", "empty")
+KINDS = ("number", "date", "category", "text", "embedding", "list", "empty")
 LISTS = (list, tuple, np.ndarray)
 
 
@@ -76,18 +76,25 @@ def readings_of(X: pd.DataFrame, decimal: str | None = None) -> dict[str, Readin
     return {name: _reading_of(X[name], decimal) for name in X.columns}
 
 
-def check_lists(X: pd.DataFrame, readings: Mapping[str, Reading]) -> None:
-    """Refuse columns of lists that are not read as numbers, or whose numbers would have the names of other columns."""
+def check_lists(readings: Mapping[str, Reading], X: pd.DataFrame | None) -> None:
+    """Refuse, for a model by name, lists that are not read as numbers, or whose numbers have names of other columns."""
     for name, reading in readings.items():
         places = {f"{name} {i}" for i in range(int(reading.form))} if reading.kind == "embedding" else set()
-        if twice := sorted(places.intersection(X.columns)):
+        if twice := sorted(places.intersection(readings)):
             raise CampaignError(f"`frame` must have no column {twice[0]!r} beside the lists of {name!r}: rename it.")
-        cells = X[name].dropna()
-        if reading.kind in ("category", "text") and isinstance(cells.iloc[0], LISTS):
+        if reading.kind == "list":
+            odd = "" if X is None else numbers_in_lists(X[name])[1]
             raise CampaignError(
-                f"`frame` must have lists of numbers of one length for a model by name. Those in {name!r} are not: "
-                "give them one length, remove the column, or pass an estimator that accepts it."
+                f"`frame` must have lists of numbers of one length for a model by name. Not so {name!r}{odd}: give "
+                "them one length, remove the column, or pass an estimator that accepts it."
             )
+
+
+def numbers_in_lists(cells: pd.Series) -> tuple[pd.DataFrame, str]:
+    """A column for each place, and what names the first list of another length than most, or not of numbers."""
+    numbers = read(cells, _lists_of(cells))
+    odd = cells[cells.notna() & numbers.isna().all(axis=1)]
+    return numbers, f" ({str(odd.iloc[0])[:40]!r}, row {odd.index.tolist()[0]!r})" if len(odd) else ""
 
 
 def some_of(rows: Any) -> Any:
@@ -108,10 +115,9 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
         return Reading("number", form, mark=decimal or ".")  # of texts, which one odd cell later makes of them
     found = some_of(column.dropna())
     if isinstance(found.iloc[0], LISTS):
-        n = Counter(len(cell) for cell in found if isinstance(cell, LISTS)).most_common(1)[0][0]
-        lists = Reading("embedding", form=str(n))
-        is_so = 0 < n < 100_000 and read(found, lists).notna().any(axis=1).mean() > NEARLY_ALL
-        return lists if is_so else _of_words(found)
+        lists = _lists_of(found)
+        is_so = 0 < int(lists.form) < 100_000 and read(found, lists).notna().any(axis=1).mean() > NEARLY_ALL
+        return lists if is_so else Reading("list")
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _of_words(found)
     said = found[~_is_gap_word(found)]
@@ -120,6 +126,12 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
         if reading is not None and _explains(reading, said):
             return reading
     return _of_words(found)
+
+
+def _lists_of(cells: pd.Series) -> Reading:
+    """Lists of numbers, of the length that most have."""
+    lengths = Counter(len(cell) for cell in _of_numpy(cells) if isinstance(cell, LISTS)).most_common(1)
+    return Reading("embedding", form=str(lengths[0][0]) if lengths else "0")
 
 
 def _explains(reading: Reading, said: pd.Series) -> bool:

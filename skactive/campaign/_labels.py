@@ -32,6 +32,7 @@ class Answer(NamedTuple):
     annotator: str = ""  # "" if none was named
     skipped: bool = False  # the row cannot be labelled
     when: float | None = None  # in seconds since 1970, where a file says it
+    remark: str = ""
 
 
 def plain_labels(values: Any, name: str, ids: Any) -> list[Any]:
@@ -95,7 +96,10 @@ def doubt_of_classes(by_label: Mapping[Any, int]) -> str:
 def told_of_kind(labels: Iterable[Any], kind: str) -> str:
     """What to say of the first labels, by which it was decided what labels are; nothing where these leave no doubt."""
     found = [None if re.match("0[0-9]", str(label)) else _as_number(label) for label in labels if label is not None]
-    if None in found or (kind == "classes" and (len(found) < FEW or len(set(found)) <= len(found) / 2)):
+    if None in found:
+        return doubt_of_classes(Counter(label for label in labels if label is not None)).strip()
+    are_few = len(found) < FEW or len(set(found)) <= len(found) / 2
+    if kind == "classes" and are_few and not any(one and one % 1 for one in found):  # as "1.028" with parted thousands
         return ""
     what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (
@@ -227,7 +231,11 @@ def _of_frame(frame: pd.DataFrame, *, id: str | None, target: str, annotator: st
             raise CampaignError(
                 f"{keys[i]!r} has a label, {value!r}, and a mark in the column `skip`. Remove one of them.", [i]
             )
-    return [Answer(*one) for one in zip(keys, values, [annotator] * len(keys), skipped, strict=True)]
+    said = plain_labels(frame["remark"], "remark", keys) if "remark" in frame.columns else [None] * len(keys)
+    return [
+        Answer(key, value, annotator, skip, remark="" if remark is None else str(remark))
+        for key, value, skip, remark in zip(keys, values, skipped, said, strict=True)
+    ]
 
 
 def _lacking(frame: pd.DataFrame, what: str) -> CampaignError:
@@ -409,9 +417,8 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
         raise CampaignError(f"`task` cannot be regression, which needs numbers as labels. Got {shown(odd)}: {remedy}.")
     known = dict(zip(texts, numbers.tolist(), strict=True))
     names = {label: converted(known.get(label, label), set(), kind) for label in labels}
-    are_texts = kind == "classes" and any(
-        isinstance(one, float) for one in names.values()
-    )  # which no model has as classes
+    # No model has floats as classes.
+    are_texts = kind == "classes" and any(isinstance(one, float) for one in names.values())
     return {label: str(one) for label, one in names.items()} if are_texts else names
 
 
@@ -431,16 +438,17 @@ def events_of(
         (row, answer.annotator): answer for row, answer in zip(rows, answers, strict=True) if _is_given(answer)
     }
     for (row, annotator), label in given.items():
-        before, (id, *_, when) = ledger.vote(row, annotator), answer_of[row, annotator]
-        tell = Event("tell", row, label=label, annotator=annotator, when=when)
-        if _is_past(tell, ledger, vocabulary, unasked):
+        before, (id, *_, when, remark) = ledger.vote(row, annotator), answer_of[row, annotator]
+        tell = Event("tell", row, label=label, annotator=annotator, when=when, remark=remark)
+        said = Event("skip", row, annotator=annotator, remark=remark) if label is None else tell
+        if row in ledger.skipped if label is None else (type(before), before) == (type(label), label):
+            counts["skipped" if label is None else "same"] += 1
+            events += [said] * (remark not in ("", ledger.remarks.get((annotator, row))))
+        elif _is_past(tell, ledger, vocabulary, unasked):
             counts["left_out"] += 1
         elif label is None:
             counts["skipped"] += 1
-            if before is not None or row not in ledger.skipped:
-                events.append(Event("skip", row, annotator=annotator))
-        elif before == label and type(before) is type(label):
-            counts["same"] += 1
+            events.append(said)
         else:
             counts["corrected" if before is not None else "labels"] += 1
             if before is not None:

@@ -28,6 +28,7 @@ class Event(NamedTuple):
     time: str = ""  # ISO 8601, in the time zone of the writer
     number: int = 0  # events count up from 1; 0 is not written yet
     when: float | None = None  # when a label was given, in seconds since 1970; None is when it is told
+    remark: str = ""  # beside a label or a skip
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Group(NamedTuple):
     annotator: str
     rows: list[int]
     labels: Sequence[Any] = ()  # of "tell" and "rename"
+    remarks: Sequence[str] = ()  # of "tell" and "skip", if there are any
     log_proba: Sequence[float | None] = ()  # of "ask"
     batch: int | None = None
 
@@ -119,6 +121,7 @@ class Ledger:
     order: dict[int, None] = field(default_factory=dict)  # rows in the order of their first label
     withdrawn: dict[int, dict[str | None, Vote]] = field(default_factory=dict)
     """Votes that were taken back, under None for a skip; ``...`` replaces a label once the row is asked for again."""
+    remarks: dict[tuple[str, int], str] = field(default_factory=dict)  # the last of an annotator on a row
 
     def take(self, content: bytes) -> None:
         """Add a record."""
@@ -183,22 +186,23 @@ class Ledger:
         _require(type(facts["n_candidates"]) is int and len(log_proba) == len(rows), "batches have facts")
         _require(set(map(type, log_proba)) <= {int, float, type(None)}, "log-probabilities are numbers or none")
         self.batches.append(BatchRecord(len(self.batches) + 1, time, facts))
-        self._happened(Group("ask", time, "", rows, (), log_proba, len(self.batches)))
+        self._happened(Group("ask", time, "", rows, log_proba=log_proba, batch=len(self.batches)))
         self.out.update(rows)
         self.asked.update(dict.fromkeys(rows, len(self.batches)))
         for row in self.withdrawn.keys() & set(rows):
             self.withdrawn[row] = {name: (*vote[:2], ...) for name, vote in self.withdrawn[row].items()}
 
     def _take_tell(
-        self, time: str, annotator: str, rows: list[int], labels: list[Any], whens: Sequence[float | None] = ()
+        self, time: str, annotator: str, rows: list[int], labels: list[Any], whens: Any = (), remarks: Any = ()
     ) -> None:
         _require(set(map(type, whens)) <= {float, type(None)} and len(whens) in (0, len(rows)), "labels have times")
         # No label is from the future, whatever a clock said.
-        given = (
-            self.now if when is None else min(when, self.now) for when in whens or itertools.repeat(None, len(rows))
-        )
+        times = whens or itertools.repeat(None, len(rows))
+        given = (self.now if when is None else min(when, self.now) for when in times)
         self._vote(annotator, rows, labels, given)
-        self._happened(Group("tell", time, annotator, rows, labels))
+        if annotator:  # told again under a name, a label without one is that annotator's
+            self._revoke("", [row for row, label in zip(rows, labels, strict=True) if self.vote(row, "") == label])
+        self._happened(Group("tell", time, annotator, rows, labels, remarks))
         self.order.update(dict.fromkeys(rows))
 
     def _take_rename(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
@@ -206,8 +210,8 @@ class Ledger:
         self._vote(annotator, rows, labels, whens, numbers)
         self._happened(Group("rename", time, annotator, rows, labels))
 
-    def _take_skip(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
-        self._happened(Group("skip", time, annotator, rows))
+    def _take_skip(self, time: str, annotator: str, rows: list[int], labels: list[Any], *details: Any) -> None:
+        self._happened(Group("skip", time, annotator, rows, (), *details[1:]))
         self._revoke(annotator, rows)
         self.skipped.update(row for row in rows if not self.has_vote(row))  # labels of other annotators stay
 
@@ -226,7 +230,9 @@ class Ledger:
         rows = group.rows
         in_table = set(map(type, rows)) == {int} and min(rows) >= 0 and max(rows) < self.n_rows
         _require(in_table and type(group.annotator) is str, "events are of rows of the table")
+        _require(set(map(type, group.remarks)) <= {str} and len(group.remarks) in (0, len(rows)), "remarks are texts")
         self.groups.append(group)
+        self.remarks |= {(group.annotator, row): one for row, one in zip(rows, group.remarks, strict=False) if one}
         self.seen += len(rows)
         self.out.difference_update(rows)
         self.skipped.difference_update(rows)

@@ -73,8 +73,6 @@ MODELS: dict[str, Callable[[str], Any]] = {
 }
 """By name, for classes and for numbers; "logistic" is a linear model of either."""
 
-NEEDS_SCALE = ("logistic", "net")
-
 
 def has_skrub() -> bool:
     return importlib.util.find_spec("skrub") is not None
@@ -82,8 +80,8 @@ def has_skrub() -> bool:
 
 def fitted_preprocessing(X: pd.DataFrame, readings: dict[str, Reading], vectorizer: str, seed: int) -> Any:
     """A transformer from columns of a table to numbers, fitted to its rows, or to `MOST_ROWS` at even distances."""
-    if vectorizer == "skrub":
-        from skrub import TableVectorizer
+    if vectorizer == "skrub" and not {one.kind for one in readings.values()} <= {"number", "embedding", "empty"}:
+        from skrub import TableVectorizer  # which does nothing to numbers, slowly
 
         steps = [FunctionTransformer(_with_categories), TableVectorizer(), _gaps()]
     else:
@@ -105,7 +103,7 @@ def without_preprocessing(model: Any, *tables: pd.DataFrame) -> tuple[Any, ...]:
 
 def named_model(name: str, prepared: Any, kind: str) -> Pipeline:
     """A pipeline that takes rows of the table; ``prepared`` is the fitted preprocessing."""
-    scale = [StandardScaler()] if name in NEEDS_SCALE else []
+    scale = [StandardScaler()] if name in ("logistic", "net") else []
     return make_pipeline(prepared, *scale, MODELS[name](kind))
 
 
@@ -219,9 +217,7 @@ def handed_in(model: Any) -> Any:
         return clone(model)
     except RuntimeError:
         lists = {name: value for name, value in model.get_params().items() if type(value) is list}
-        names = {
-            name: tuple(value) for name, value in lists.items() if all(isinstance(one, str | int) for one in value)
-        }
+        names = {name: tuple(some) for name, some in lists.items() if all(isinstance(one, str | int) for one in some)}
         return clone(copy.deepcopy(model).set_params(**names))
 
 

@@ -79,11 +79,8 @@ class Status:
     def _by_topic(self) -> dict[str, str]:
         found = {}
         if self.by_label:
-            counts = [
-                f"{label!s:.80}: {n:{',' if isinstance(n, Integral) else 'g'}}" for label, n in self.by_label.items()
-            ]
-            found["labels"] = f"Labels: {', '.join(counts[:12])}{', ...' if len(counts) > 12 else ''}."
-            found["labels"] += _OF_ONE_CLASS if len(counts) == 1 else doubt_of_classes(self.by_label)
+            doubt = _OF_ONE_CLASS if len(self.by_label) == 1 else doubt_of_classes(self.by_label)
+            found["labels"] = f"Labels: {self._on_labels(12)}.{doubt}"
         if self.n_out:
             first = self.out.sort_values("batch").iloc[0]
             since = f"since {first['asked'][:10]} (batch {first['batch']})"
@@ -98,6 +95,11 @@ class Status:
         if self.report is not None:
             found["report"] = for_a_campaign(str(self.report))
         return found
+
+    def _on_labels(self, most: int) -> str:
+        some = [(str(label), n, "," if isinstance(n, Integral) else "g") for label, n in self.by_label.items()]
+        counts = ", ".join(f"{label:.80}: {n:{form}}" for label, n, form in some[:most])
+        return f"{counts}{', ...' if len(some) > most else ''}"
 
     def _on_rows(self) -> str:
         parts = [f"{self.n_labels:,} labelled", f"{self.n_out:,} waiting"]
@@ -115,7 +117,6 @@ _FOR_CALLERS = {  # of `StoppingReport`
     "Pass this report as `previous` after the next batch.": "The next batch tells more.",
     " Pass `test=` (labelled test rows) to measure the gain.": "",
     ", or test it (`test=`)": "",
-    " More of them (`n_draws`) would rank better.": "",
 }
 
 
@@ -258,6 +259,7 @@ def table_of(events: Sequence[Event], ids: pd.Index) -> pd.DataFrame:
             "annotator": [event.annotator for event in events],
             "batch": pd.array([event.batch for event in events], dtype="Int64"),
             "log_proba": pd.Series([event.log_proba for event in events], dtype=float),
+            "remark": [event.remark for event in events],
         }
     )
 

@@ -163,11 +163,11 @@ class Store:
     def events(self) -> list[Event]:
         """Events in the order in which they happened."""
         happened = (
-            (kind, row, label, annotator, batch, p, time)
-            for kind, time, annotator, rows, labels, log_proba, batch in self.ledger().groups
-            for row, label, p in zip(rows, labels or _NONE, log_proba or _NONE, strict=False)
+            Event(kind, row, label, annotator, batch, p, time, remark=remark or "")
+            for kind, time, annotator, rows, labels, remarks, log_proba, batch in self.ledger().groups
+            for row, label, remark, p in zip(rows, labels or _NONE, remarks or _NONE, log_proba or _NONE, strict=False)
         )
-        return [Event(*one, number) for number, one in enumerate(happened, 1)]
+        return [event._replace(number=number) for number, event in enumerate(happened, 1)]
 
     def batches(self) -> list[BatchRecord]:
         return self.ledger().batches
@@ -191,7 +191,7 @@ class Store:
         with self._writing(range(self._ledger.n_rows) if decided else _rows(events), seen) as connection:
             by_kind = itertools.groupby(events, key=lambda event: (event.kind, event.annotator))
             groups = [(kind, name, list(some)) for (kind, name), some in by_kind]
-            told = [(kind, [name, _rows(some), _labels(some), *_whens(some)]) for kind, name, some in groups]
+            told = [(kind, [name, _rows(some), _labels(some), *_details(some)]) for kind, name, some in groups]
             self._add(connection, [("settings", [dict(decided)])] * bool(decided) + told)
 
     def note(self, settings: dict[str, Any]) -> None:
@@ -286,10 +286,11 @@ def _labels(events: Sequence[Event]) -> list[Any]:
     return [event.label for event in events if event.kind in ("tell", "rename")]
 
 
-def _whens(events: Sequence[Event]) -> list[Any]:
-    """A list of when labels were given, if any is known."""
-    found = [event.when for event in events]
-    return [] if set(found) == {None} else [found]
+def _details(events: Sequence[Event]) -> list[Any]:
+    """Lists of when labels were given, and of remarks, if there are any."""
+    whens, remarks = [event.when for event in events], [event.remark for event in events]
+    found = [[] if set(whens) == {None} else whens, remarks if any(remarks) else []]
+    return found if found[1] else found[:1] if found[0] else []
 
 
 def _records_of(rows: Rows, first: int) -> Iterator[tuple[str, Any]]:

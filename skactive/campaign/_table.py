@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.validation import import_optional, warn
-from ._columns import Reading, is_of_numbers, read
+from ._columns import Reading, is_of_numbers, numbers_in_lists, read
 from ._labels import EXACT, plain_labels
 from ._ledger import Rows, has_texts, index_of
 from ._store import CampaignError, shown
@@ -22,7 +22,7 @@ from ._store import CampaignError, shown
 Indices = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
-RESERVED = ("guess", "guess_probability", "log_proba", "skip")  # columns of batches beside those of the table
+RESERVED = ("guess", "guess_probability", "log_proba", "skip", "remark")  # of batches beside those of the table
 RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed", "batch")  # of any list of rows
 
 _MISSING = np.uint64(0x9E3779B97F4A7C15)  # the hash of a gap, whatever the column's type
@@ -52,6 +52,7 @@ class Table:
             raise TypeError(f"`frame` must be a DataFrame, Parquet files, or an Arrow dataset. Got a {kind}.")
         if len(frame) == 0:
             raise CampaignError("`frame` must have at least one row. Got an empty table.")
+        frame = _with_places(frame, columns or [])
         names = frame.columns.tolist()
         ours = _columns_of(names, id=id, target=target, columns=columns, index=frame.index.name)
         ids = plain_ids(frame[id] if id is not None and id in names else frame.index.to_series())
@@ -63,17 +64,25 @@ class Table:
 def rows_beside(frame: Any, columns: list[str], id: str | None) -> pd.DataFrame:
     """These columns of rows that need not be in the table, indexed by id if they have one."""
     frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    frame = _with_places(frame, columns)
     names = list(getattr(frame, "columns", ()))
-    _check_different(names)
     if gone := [name for name in columns if name not in names]:
         raise CampaignError(f"`frame` must have all columns that the model learns from. It lacks {shown(gone)}.")
     return (frame.set_index(id) if id in names else frame)[columns]
 
 
-def _check_different(names: list[Any]) -> None:
-    """Refuse a column that is there twice."""
+def _with_places(frame: Any, columns: list[str]) -> Any:
+    """A table of different columns, with one for each place of its lists where ``columns`` has these."""
+    names = list(getattr(frame, "columns", ()))
     if twice := [name for name, n in Counter(names).items() if n > 1]:
         raise CampaignError(f"`frame` must have different column names. Got {shown(twice)} more than once.")
+    known = {*columns}
+    for name in [name for name in names if f"{name} 0" in known and name not in known]:
+        places, odd = numbers_in_lists(frame[name])
+        if odd:
+            raise CampaignError(f"`frame` must have lists of numbers of one length in {name!r}, as at the start{odd}.")
+        frame = frame.drop(columns=name).assign(**dict(places.items()))
+    return frame
 
 
 def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> None:
@@ -93,11 +102,8 @@ def check_by_row(X: pd.DataFrame, groups: str | None, weight: str | None) -> Non
             raise CampaignError(f"`weight` must be a number above 0 in every row. Got {got}.", bad)
 
 
-def _columns_of(
-    names: list[Any], *, id: str | None, target: str, columns: list[str] | None, index: Any = None
-) -> list[str]:
+def _columns_of(names: list[Any], *, id: str | None, target: str, columns: list[str] | None, index: Any) -> list[str]:
     """The columns of the model, of a table with columns and an index of these names."""
-    _check_different(names)
     if id is not None and id not in names and id != index:
         raise CampaignError(
             f"`id` must name a column of `frame`, or its index. Got {id!r}; its columns are {shown(names, 12)}."
@@ -138,8 +144,9 @@ def _read_parquet(frame: Any, *, id: str, target: str, columns: list[str] | None
     pa = import_optional("pyarrow", "frame", "pyarrow")
     try:
         dataset = frame if hasattr(frame, "get_fragments") else _dataset_of(frame)
-        needed = _columns_of(dataset.schema.names, id=id, target=target, columns=columns)
-        table = dataset.to_table(columns=[id, target, *needed])
+        names = dataset.schema.names
+        known = {id, target, *(names if columns is None else columns)}
+        table = dataset.to_table(columns=[name for name in names if not known.isdisjoint([name, f"{name} 0"])])
     except (pa.ArrowException, OSError) as error:
         raise CampaignError(f"`frame` could not be read as Parquet: {' '.join(str(error).split())}.") from error
     # Each column leaves Arrow's memory as pandas takes it: else all would be in memory twice.

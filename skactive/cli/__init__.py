@@ -62,7 +62,7 @@ def _run(command: str, options: Any) -> int:
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: say("note", str(message))
         try:
-            answer = _function(command)(options)
+            answer = _function("demo_label" if getattr(options, "what", None) else command)(options)
         except KeyboardInterrupt:
             said = "interrupted. Only files that were reported as written are complete."
             _print(f"skactive {command}: error: {said}", sys.stderr)  # `say` could import what was half imported
@@ -96,7 +96,7 @@ def _print(text: str, stream: Any) -> None:
 
 def _function(command: str) -> Callable[[Any], str]:
     # The demonstration reads no tables, and so does not need what reads them.
-    home = {"demo": "._experiments", "label": "._label"}.get(command, "._commands")
+    home = {"demo": "._experiments", **dict.fromkeys(("label", "demo_label"), "._label")}.get(command, "._commands")
     module = importlib.import_module(home, __name__)
     return getattr(module, "change" if command == "set" else command)  # `set` is Python's
 
@@ -111,7 +111,7 @@ def _is_of_environment(error: Exception) -> bool:
 # --- commands and options -----------------------------------------------------------------------------
 
 _COMMANDS = {
-    "demo": "show in half a minute how many labels active learning saves on images of digits",
+    "demo": "show in half a minute how many labels active learning saves on digits; or label penguins",
     "start": "start a campaign for a table with row ids and a column of labels to complete",
     "label": "label rows in a browser while the model learns and chooses the next ones",
     "ask": "choose the rows to label next, and write them to a file to fill in",
@@ -129,7 +129,7 @@ _COMMANDS = {
 }
 
 _EXAMPLES = {
-    "demo": "demo -o digits.png",
+    "demo": "demo label",
     "start": "start churn.db --pool pool.csv --id customer --target churn",
     "label": "label churn.db --annotator anna ben --overlap 2",
     "ask": "ask churn.db -n 20 -o week1.csv",
@@ -201,6 +201,7 @@ _MODEL = {"--model": _one_of("auto forest logistic boosting net", "the model")}
 
 _OPTIONS: dict[str, dict[str, _Option]] = {
     "demo": {
+        "what": {"nargs": "?", "choices": ["label"], "help": "label penguins, whose species are hidden, in a browser"},
         **_OF_TRIALS,
         **_output("the picture: png, pdf or svg", "learning_curves.png"),
     },

@@ -43,13 +43,14 @@ def start(options: argparse.Namespace) -> str:
     campaign = Campaign.open(path)
     status, kind = counted(campaign), campaign._settings["kind"]
     what = {"numbers": "numbers to predict", None: "classes or numbers, decided by the first ones"}.get(kind, kind)
+    labels = f" ({status._on_labels(6)})" if status.by_label else ""
     by_row = "".join(f"{name} by {vars(options)[name]!r}, " for name in ("groups", "weight") if vars(options)[name])
     text = (
         f"{path} is a new campaign for the {status.n_rows:,} rows of {in_words(options.pool)}: {status.n_labels:,} "
-        f"have a label in {options.target!r}{_by_label(status)}, {status.n_left:,} are to be labelled. "
+        f"have a label in {options.target!r}{labels}, {status.n_left:,} are to be labelled. "
         f"Labels are {what}; {by_row}the model is {options.model!r}, the seed {campaign.random_state}.\n"
         f"{_columns_in_words(columns)}\n"
-        f"Next: skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
+        f"Next: skactive label {shlex.quote(str(path))}, or skactive ask {shlex.quote(str(path))} -n 20 -o week1.csv"
     )
     listed = columns.reset_index().to_dict("records")
     return _answer(options, text, status, kind=kind, seed=campaign.random_state, columns=listed)
@@ -128,14 +129,14 @@ def tell(options: argparse.Namespace) -> str:
             exchange.warn_of_others(campaign, frame)
     status, name = counted(campaign), shlex.quote(options.campaign)
     out = f" {count(status.n_out, 'row')} still waiting." if status.n_out else ""
-    if (
-        told.n_corrected and options.annotator is None and not has_suffix(path, ".json")
-    ):  # which names annotators itself
+    is_named = options.annotator is not None or has_suffix(path, ".json")  # which names annotators itself
+    if told.n_corrected and not is_named:
         out += " If several people label, pass --annotator NAME with each file, so that none replaces another's labels."
     if status.n_disputed:
         out += f" {count(status.n_disputed, 'row')} disputed: no label counts while their annotators disagree."
+    labels = f" ({status._on_labels(6)})" if status.by_label else ""
     text = (
-        f"{path}: {told} The campaign has {count(status.n_labels, 'label')}{_by_label(status)}.{out}\n"
+        f"{path}: {told} The campaign has {count(status.n_labels, 'label')}{labels}.{out}\n"
         f"Next: skactive ask {name} -n 20 -o next.csv, or skactive status {name}"
     )
     return _answer(options, text, status, told=vars(told))
@@ -336,8 +337,3 @@ def _finite(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else list(value) if isinstance(value, tuple | set) else str(value)
-
-
-def _by_label(status: Status) -> str:
-    counts = [f"{label!s:.80}: {value:g}" for label, value in status.by_label.items()]
-    return f" ({', '.join(counts[:6])}{', ...' if len(counts) > 6 else ''})" if counts else ""

@@ -45,7 +45,7 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         warn(f"the table is read from {', '.join(map(repr, far))}, as recorded in {options.campaign}.")
     if gone := [path for path in paths if not (os.path.exists(path) or glob.has_magic(path))]:
         raise FileError(f"{gone[0]} does not exist any more: pass the table by --pool FILE.")
-    ours = bare.id, bare.target
+    ours, marks = (bare.id, bare.target), marks_of(paths)
     frame = table_of_files(paths, ours, ours, quiet=True, like=dialect_of(bare))
     changes: Any = "take" if options.take_changes else "refuse"
     n_before, n_records = len(bare._ids), bare._store._n_records
@@ -63,7 +63,13 @@ def opened(options: argparse.Namespace, verbose: bool = False) -> Campaign:
         warn(f"the table has {count(n_new, 'new row')}, {n_labels} of them with a label.")
     if options.pool:
         campaign._store.note({"pool": beside(campaign.path, paths)})
+    campaign._reread = lambda: None if marks_of(paths) == marks else opened(options)
     return campaign
+
+
+def marks_of(paths: Sequence[str]) -> list[tuple[str, float, int]]:
+    """The times and sizes of files, by which it is seen that one was written."""
+    return [(file, os.path.getmtime(file), os.path.getsize(file)) for file in _present(paths)]
 
 
 def beside(campaign: Path, paths: Sequence[str]) -> list[str]:
@@ -143,6 +149,11 @@ def table_of_files(
     return frame
 
 
+def _present(paths: Sequence[str]) -> list[str]:
+    """The files of a table that are there."""
+    return [file for path in paths if os.path.exists(path) or glob.has_magic(path) for file in _files_of(path)]
+
+
 def _files_of(path: str) -> list[str]:
     """The Parquet files of a folder, the files of a pattern, or a file itself."""
     if not os.path.isdir(path) and (os.path.exists(path) or not glob.has_magic(path)):
@@ -165,8 +176,7 @@ def keep_inputs(output: str | None, inputs: Mapping[str, Sequence[str]]) -> None
     if output is None or not os.path.exists(output):
         return
     for what, paths in inputs.items():
-        files = [file for path in paths if os.path.exists(path) or glob.has_magic(path) for file in _files_of(path)]
-        if any(os.path.samefile(output, file) for file in files if os.path.exists(file)):
+        if any(os.path.samefile(output, file) for file in _present(paths) if os.path.exists(file)):
             raise FileError(f"{output} is {what}, which even --force does not overwrite. Name another file.")
 
 
@@ -231,8 +241,8 @@ def returned(campaign: Campaign, options: argparse.Namespace) -> pd.DataFrame:
             f"{Path(path).stem}_labelled.csv."
         )
     given: dict[str, Any] = {"dialect": asked_for(options), "like": dialect_of(campaign)}
-    id = campaign.id or "id"
-    frame = table_of_files([path], (id, campaign.target), (id, campaign.target, "skip", *words(campaign)), **given)
+    ours = id, _ = campaign.id or "id", campaign.target
+    frame = table_of_files([path], ours, (*ours, "skip", "remark", *words(campaign)), **given)
     above = {LEADING_ZEROS.sub("", str(row[id])) for row in frame.attrs["above"] if row.get(id)}
     if lost := [one for one in campaign._ids if LEADING_ZEROS.sub("", str(one)) in above] if above else []:
         said = f"rows with ids ({shown(lost)}) are above its header. If it was sorted with them, move it to the top."
@@ -275,7 +285,7 @@ def warn_of_others(campaign: Campaign, frame: pd.DataFrame) -> None:
     rows = frame.set_index(id)
     for name in rows.columns.difference([campaign.target, *columns, *RESERVED_IDS], sort=False):
         if len(cells := rows[name].dropna()):
-            warn(f"column {name!r} is not in the table: {len(cells)} cells are ignored, {shown(cells.tolist(), 1)}.")
+            warn(f"column {name!r} is not in the table: {count(len(cells), 'cell')} ignored, {shown([*cells], 1)}.")
     if set(columns) <= set(frame):
         now, before = row_hashes(rows[columns], campaign._readings), campaign._store.rows().hashes
         if others := rows.index[now != before[campaign._rows_of(rows.index.tolist())]].tolist():
@@ -324,15 +334,14 @@ def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) ->
     from ..campaign._page import labelling_page
 
     closed, folder = campaign._settings["labels"] is not None, output.absolute().parent
-    asked = questions(campaign)
-    page = labelling_page(rows, **asked, closed=closed, guesses=guesses, title=output.stem, folder=folder)
-    return {output: page.encode()}
+    asked = {**campaign._questions(), "guesses": guesses, "title": output.stem}
+    return {output: labelling_page(rows, **asked, closed=closed, folder=folder).encode()}
 
 
 def _tasks(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) -> dict[Path, bytes]:
     from ._label_studio import label_config, tasks
 
-    asked = questions(campaign)
+    asked = campaign._questions()
     config = label_config(rows, **asked)
     del asked["labels"]
     made = json.dumps(tasks(rows, **asked, guesses=guesses), allow_nan=False, indent=1)
@@ -365,16 +374,7 @@ def choices_of(campaign: Campaign) -> Choices | None:
     """The labels that a workbook offers; None while it is not known that there are classes."""
     if campaign._settings["kind"] != "classes":
         return None
-    return Choices(campaign.target, questions(campaign)["labels"], campaign._settings["labels"] is not None)
-
-
-def questions(campaign: Campaign) -> dict[str, Any]:
-    """What is asked of each row: the names of id and target, the kind of labels, and those known."""
-    names = {"id": campaign.id or "id", "target": campaign.target}
-    if campaign.kind == "numbers":
-        return {**names, "kind": "number", "labels": []}
-    known = campaign.to_frame()[campaign.target].dropna().unique().tolist()
-    return {**names, "kind": "classes", "labels": campaign._settings["labels"] or sorted(known, key=str)}
+    return Choices(campaign.target, campaign._questions()["labels"], campaign._settings["labels"] is not None)
 
 
 def limits_of(campaign: Campaign, options: argparse.Namespace) -> Limits | None:

@@ -129,9 +129,8 @@ def simulated(options: argparse.Namespace, frame: pd.DataFrame, kind: str | None
             f"{options.labels} has too few labels: a third of its {len(y)} is for testing, and --initial plus "
             f"--rounds times -n need {needed} of the others. Lower these."
         )
-    prepared = fitted_preprocessing(
-        X, readings_of(X, frame.attrs.get("decimal")), "skrub" if has_skrub() else "plain", options.seed
-    )
+    readings, vectorizer = readings_of(X, frame.attrs.get("decimal")), "skrub" if has_skrub() else "plain"
+    prepared = fitted_preprocessing(X, readings, vectorizer, options.seed)
     learner, queries = named_model(options.model, prepared, kind), queries_for(kind, options.model)
     scoring = "accuracy" if kind == "classes" else "neg_root_mean_squared_error"
     sizes = {"test_size": n_test, "n_initial": options.initial, "batch_size": options.n, "n_rounds": options.rounds}

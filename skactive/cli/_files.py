@@ -20,7 +20,6 @@ except ImportError:  # Windows, where nobody can remove a file that is open
 
 _UNFINISHED = ".skactive-"  # how names of temporary files begin
 
-
 MOST_IN_NAME = 240  # bytes, of the 255 that there are: SQLite's journal has a longer name
 MOST_UNPACKED, TIMES = 2**28, 50
 """A packed file may unpack to so many bytes, or to so many times its own; texts are a third to a tenth when packed."""
@@ -77,6 +76,8 @@ def _clear(folder: Path) -> None:
 
 def contents(path: str) -> bytes:
     """The bytes of a file, unpacked if its name ends in .gz."""
+    if stat.S_IFMT(os.stat(path).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # one may wait for ever, or never end
+        raise ValueError("it is not a regular file")
     content = Path(path).read_bytes()
     if not str(path).lower().endswith(".gz"):
         return content

@@ -20,7 +20,6 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
@@ -193,8 +192,6 @@ def _values(column: pd.Series) -> list[Any]:
 def _value(value: Any) -> Any:
     if isinstance(value, np.generic) and value.dtype.kind not in "mM":  # of which `item` may make bare integers
         value = value.item()
-    if isinstance(value, str):
-        return str(value)
     if isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, datetime.date | datetime.time):
@@ -214,10 +211,7 @@ def _is_image(column: pd.Series) -> bool:
 
 def _names_image(value: str) -> bool:
     value = value.strip().lower()
-    try:
-        path = urlsplit(value).path
-    except ValueError:  # no address after all
-        path = ""
+    path = re.split("[?#]", value)[0]
     return "\n" not in value and (value.endswith(IMAGES) or path.endswith(IMAGES) or value.startswith("data:image/"))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import io
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ..campaign import Accuracy, Campaign
+from ..campaign import Campaign
+from ..campaign._curve import curve_of
 from ..campaign._status import moments_of
 
 MOST_POINTS = 8
@@ -19,8 +18,8 @@ SHOWN_COLUMNS = 8
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-figure { margin: 1rem 0; background: #fff; border-radius: .5rem; overflow-x: auto; }
-svg { max-width: 100%; height: auto; }
+figure { margin: 1rem 0; }
+svg { display: block; max-width: 40rem; }
 table { border-collapse: collapse; }
 th, td { padding: .3rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8886; }
 .wide { overflow-x: auto; }
@@ -44,44 +43,11 @@ def report_page(campaign: Campaign, *, with_rows: bool = True, **options: Any) -
     )
 
 
-def _accuracies(campaign: Campaign) -> list[tuple[int, Accuracy]]:
-    """Estimates at the moments when batches had come back."""
-    state, found = campaign._state(), []
-    for n in moments_of(state)[-MOST_POINTS:]:
-        then = state.when(state.first_labelled(n))
-        accuracy = campaign._accuracy(then) if campaign._can_fit(then) else None
-        if accuracy is not None and accuracy.is_told:
-            found.append((len(then.labels), accuracy))
-    return found
-
-
 def _learning_curve(campaign: Campaign) -> str:
-    """The accuracies as SVG inside of the page, if there are several to draw, and matplotlib."""
-    history = _accuracies(campaign)
-    if len(history) < 2:
-        return ""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return "<p>No picture: matplotlib is not installed.</p>"
-    from ..plotting import _drawing as drawing
-
-    figure = Figure(figsize=(7, 3), layout="constrained")
-    ax = figure.add_subplot()
-    of_classes = campaign.kind == "classes"
-    values = np.array([(one.value, one.low, one.high) for _, one in history])
-    if of_classes:
-        values = np.clip(100 * values, 0, 100)
-        ax.set_ylim(0, 102)
-    drawing.draw_band(ax, np.array([n for n, _ in history]), *values.T, **drawing.styles(1)[0])
-    ax.set_xlabel("labels")
-    ax.set_ylabel("accuracy, %" if of_classes else "root mean squared error")
-    ax.spines[["top", "right"]].set_visible(False)
-    written = io.StringIO()
-    figure.savefig(written, format="svg")
-    svg = written.getvalue()
-    words = f"{history[-1][1].measure} by the number of labels, with 95 % intervals; last {values[-1, 0]:.3g}"
-    return f'<figure role="img" aria-label="{html.escape(words)}">{svg[svg.index("<svg") :]}</figure>'
+    """The accuracies when batches had come back, if there are several to draw."""
+    state = campaign._state()
+    svg, words = curve_of(campaign._accuracies(state, moments_of(state)[-MOST_POINTS:]))
+    return svg and f'<figure role="img" aria-label="{html.escape(words)}">{svg}</figure>'
 
 
 def _last_batch(campaign: Campaign) -> str:

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.csv
 from pyarrow import compute, parquet
 
-from ..campaign._columns import GAPS, NEARLY_ALL, read, readings_of
+from ..campaign._columns import GAPS, NEARLY_ALL, OTHER, numbers_in_lists
 from ._cells import OPEN, TOO_LONG, Choices, Dialect, File, Header, column_of, plain_text, plain_values, table_of
 from ._files import FileError, atomic_write, check_size, contents
 from ._workbooks import read_workbook, write_workbook
@@ -42,7 +42,7 @@ NUMBER = r"(?i)^[+-]?(inf|infinity|((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)(e[+-]?[
 WITH_COMMA = NUMBER.replace(r"\.", ",")
 INTEGER = r"(0|[1-9][0-9]*|[1-9][0-9]{0,2}(GROUP[0-9]{3})+)"
 WITH_MARK = rf"^[^\w.,]{{0,3}}({INTEGER}(MARK[0-9]+)?|MARK[0-9]+)(e[+-]?[0-9]+)?[^0-9.,;]{{0,12}}$"
-PARTED_THOUSANDS = r"^[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}$"
+PARTED_THOUSANDS = r"^[^\w.,]{0,3}[1-9][0-9]{0,2}[.,][0-9]{3}[^0-9.,;]{0,12}$"
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ def read_table(
         read, _ = _format_of(path)
         file = File(frozenset(text), frozenset(names), dialect, like)
         with _told_of(path, "read"):
-            tables.append(_named(read(contents(path), file), file.notes))
+            tables.append(_named(read(contents(path), file), file))
             if tables[-1].column_names != tables[0].column_names:
                 raise ValueError(f"its columns must be those of {paths[0]}")
         notes += [f"{path}: {note}" for note in file.notes]
@@ -110,16 +110,16 @@ def _is_packed(path: str) -> bool:
     return str(path).lower().endswith(".gz")
 
 
-def _named(table: Any, notes: list[str]) -> Any:
+def _named(table: Any, file: File) -> Any:
     """The named columns. One without a name may be empty, or the index that pandas writes before all others."""
     kept: dict[str, Any] = {}
     pairs = enumerate(zip(table.column_names, table.columns, strict=True))
-    for i, name, column in ((i, *part) for i, pair in pairs for part in _without_lists(*pair)):
+    for i, name, column in ((i, *part) for i, pair in pairs for part in _without_lists(*pair, file.rows)):
         if name in kept:
             raise ValueError(f"several columns have the name {name!r}. Rename all but one.")
         is_counter = i == 0 and table.num_columns > 1 and column.type == pa.int64() and not column.null_count
         if name.startswith("__index_level_") or (not name and is_counter and len(column)):
-            notes.append("the unnamed index that pandas wrote is ignored.")
+            file.notes.append("the unnamed index that pandas wrote is ignored.")
         elif name:
             kept[name] = column
         elif column.null_count < len(column):
@@ -129,17 +129,16 @@ def _named(table: Any, notes: list[str]) -> Any:
     return pa.table(kept)
 
 
-def _without_lists(name: str, column: Any) -> list[tuple[str, Any]]:
+def _without_lists(name: str, column: Any, rows: Sequence[int]) -> list[tuple[str, Any]]:
     """A column, or one for each place in its lists of numbers."""
     types, kind = pa.types, column.type
     if not types.is_nested(kind):
         return [(name, column)]
-    cells = column.to_pandas().rename(name)
-    reading = readings_of(cells.to_frame())[name]
-    numbers = read(cells, reading)
-    if reading.kind != "embedding" or (numbers.isna().all(axis=1) & cells.notna()).any():
+    cells = column.to_pandas().rename(name).set_axis(rows)
+    numbers, odd = numbers_in_lists(cells)
+    if odd or column.null_count == len(column):
         remedy = "Remove it, or make all of them lists of numbers of one length"
-        raise ValueError(f"column {name!r} holds values of type {kind}, not texts or numbers. {remedy}.")
+        raise ValueError(f"column {name!r} holds values of type {kind}{odd}, not texts or numbers. {remedy}.")
     return [(place, pa.chunked_array([pa.array(numbers[place], from_pandas=True)])) for place in numbers]
 
 
@@ -196,6 +195,8 @@ def _read_delimited(content: bytes, file: File, delimiter: str | None = None) ->
     cells = {name: _cells(column) for name, column in zip(names, body.columns, strict=True) if name not in file.text}
     mark = file.dialect.decimal or _decimal_mark([*cells.values()], delimiter, file.like)
     file.found(sep=delimiter, decimal=mark)
+    if mark is None and file.like.sep is None:  # else it was said of the first table
+        _note_doubts(cells, file)
     typed = [
         _typed(column, cells[name], name, file) if name in cells else column
         for name, column in zip(names, body.columns, strict=True)
@@ -266,20 +267,34 @@ def _cells(column: Any) -> Any:
 
 def _decimal_mark(columns: list[Any], delimiter: str, like: Dialect) -> str | None:
     """The mark that columns of numbers show, if it is one; else that of a file like it."""
-    found = {mark for mark, other in (",.", ".,") if any(_shows(texts, mark, other) for texts in columns)}
+
+    def shows(mark: str) -> bool:  # by numbers in which it cannot part thousands
+        return not all(_all_match(_marked(texts, mark), PARTED_THOUSANDS) for texts in columns)
+
+    found = {mark for mark in OTHER if shows(mark)}
     if len(found) == 1:
         return found.pop()
     return like.decimal if delimiter in (like.sep, "\t") else None
 
 
-def _shows(texts: Any, mark: str, other: str) -> bool:
-    """True if nearly all are numbers, which may have thousands parted and a unit, and some show their decimal mark."""
+def _marked(texts: Any, mark: str) -> Any:
+    """Those with this mark, if nearly all are numbers, which may have thousands parted by the other, and a unit."""
     marked = texts.filter(compute.match_substring(texts, mark))
-    pattern = WITH_MARK.replace("GROUP", re.escape(other)).replace("MARK", re.escape(mark))
+    pattern = WITH_MARK.replace("GROUP", re.escape(OTHER[mark])).replace("MARK", re.escape(mark))
     some = marked.filter(compute.match_substring_regex(marked, pattern))
-    if not len(some) or _all_match(some, PARTED_THOUSANDS):
-        return False
-    return compute.mean(compute.match_substring_regex(texts, pattern)).as_py() > NEARLY_ALL
+    is_number = len(some) and compute.mean(compute.match_substring_regex(texts, pattern)).as_py() > NEARLY_ALL
+    return some if is_number else some.slice(0, 0)
+
+
+def _note_doubts(cells: dict[str, Any], file: File) -> None:
+    """Name a mark that may be the decimal mark, or part thousands, where no number of the file tells."""
+    mark = file.dialect.mark or "."
+    role_of_other = "parts thousands" if mark == "," else "may be either: no numbers"
+    for name, texts in cells.items():
+        for one, role in ((mark, "is the decimal mark"), (OTHER[mark], role_of_other)):
+            some = _marked(texts, one)
+            if len(some) and _all_match(some, PARTED_THOUSANDS):
+                file.notes.append(f"column {name!r}: {one!r} in {some[0].as_py()!r} {role}; --decimal overrides it.")
 
 
 def _typed(column: Any, texts: Any, name: str, file: File) -> Any:
@@ -298,12 +313,10 @@ def _typed(column: Any, texts: Any, name: str, file: File) -> Any:
         if compute.any(compute.match_substring_regex(texts, TELEPHONE)).as_py():
             return column
         texts = compute.utf8_ltrim(texts, "+")  # which Arrow does not cast
-    marked = texts.filter(compute.match_substring_regex(texts, "[.,]"))
-    if with_commas and len(marked) and _all_match(marked, PARTED_THOUSANDS):
-        first, texts = marked[0].as_py(), compute.replace_substring(texts, ".", "")
-        what = f"{first.replace(',', '.')}, with a decimal mark" if has_comma else first.replace(".", "")
-        file.notes.append(f"column {name!r}: {first} is read as {what}.")
-    texts = compute.replace_substring(texts, ",", ".") if has_comma else texts
+    if has_comma:
+        texts = compute.replace_substring(texts, ",", ".")
+    elif with_commas and _all_match(texts.filter(compute.match_substring(texts, ".")), PARTED_THOUSANDS):
+        texts = compute.replace_substring(texts, ".", "")
     if _all_match(texts, WHOLE):
         try:
             return texts.cast(pa.int64())

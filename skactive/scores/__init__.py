@@ -6,8 +6,8 @@ potential outcomes. numpy in, numpy out; a torch tensor in, a tensor on its devi
 torch and in float64 (float32 on Apple's GPUs), for a block of points small enough to stay in the cache: no temporary is
 as large as the draws.
 
-Kernels see a block as (K, C, n), points last. Letters in names: K draws, C classes, n points of a block, T targets.
-Formulas use natural logarithms and 0 log 0 = 0.
+Kernels see a block as (K, C, n), points last; those of scores of the mean over draws, as (C, n). Letters in names: K
+draws, C classes, n points of a block, T targets. Formulas use natural logarithms and 0 log 0 = 0.
 
 A row's score is the same to the last bit whatever stands beside it: sums over draws and classes are made of elementwise
 operations, in one order. Only `epig` is made of matrix products, where that holds to rounding.

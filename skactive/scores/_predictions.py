@@ -151,13 +151,13 @@ def epig(draws: Tensor, *, target_draws: Any, target_weights: Any = None) -> Ten
     return scores_n.masked_fill_(scores_n < n_draws * n_classes * eps(scores_n), 0.0)
 
 
-@register("classifier", one_draw=True)
+@register("classifier", one_draw=True, of_mean=True)
 def entropy(draws: Tensor) -> Tensor:
     r"""Entropy of the predictive distribution, :math:`H[\bar p]`, in nats.
 
     Between 0 and log n_classes. One draw is enough: then it is the entropy of ``predict_proba``.
 
-    Parameters and returned values are those of `bald`.
+    Parameters and returned values are those of `bald`, but rows whose mean over draws sums to 1 may pass.
 
     References
     ----------
@@ -169,10 +169,10 @@ def entropy(draws: Tensor) -> Tensor:
     >>> entropy([[[1.0, 0.0], [0.5, 0.5]]])
     array([0.        , 0.69314718])
     """
-    return (0 - fold(_x_log_x(mean(draws)))).clamp_min_(0)
+    return (0 - fold(_x_log_x(draws))).clamp_min_(0)
 
 
-@register("classifier", one_draw=True)
+@register("classifier", one_draw=True, of_mean=True)
 def margin(draws: Tensor) -> Tensor:
     r"""One minus the lead of the most probable class over the second.
 
@@ -190,13 +190,12 @@ def margin(draws: Tensor) -> Tensor:
     >>> margin([[[1.0, 0.0, 0.0], [0.5, 0.3, 0.2]]])
     array([0. , 0.8])
     """
-    mean_Cn = mean(draws)
-    first_n, label_n = mean_Cn.max(0)
-    second_n = mean_Cn.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
+    first_n, label_n = draws.max(0)
+    second_n = draws.scatter(0, label_n.unsqueeze(0), 0.0).amax(0)
     return (1 - (first_n - second_n)).clamp_min(0)
 
 
-@register("classifier", one_draw=True)
+@register("classifier", one_draw=True, of_mean=True)
 def variation_ratio(draws: Tensor) -> Tensor:
     r"""Probability that the most probable class is wrong, :math:`1 - \max_y \bar p(y)`: least confidence sampling.
 
@@ -214,7 +213,7 @@ def variation_ratio(draws: Tensor) -> Tensor:
     >>> variation_ratio([[[1.0, 0.0], [0.4, 0.6]]])
     array([0. , 0.4])
     """
-    return (1 - mean(draws).amax(0)).clamp_min(0)
+    return (1 - draws.amax(0)).clamp_min(0)
 
 
 @register("classifier", "regressor")

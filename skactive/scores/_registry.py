@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, overload
 
 import numpy as np
@@ -28,10 +29,11 @@ from .._utils.validation import (
     sum_tolerance,
     weights_error,
 )
-from ._arithmetic import device_of
+from ._arithmetic import device_of, mean
 from ._outputs import score_outputs
 
 _BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: stays in the cache
+_NUMBERS_OF_MEANS = 2**15 - 1  # of a block: few enough for torch to leave them to one thread
 
 
 Side = ParamSpec("Side")  # keywords of a score besides draws, and what tells of several outputs
@@ -60,14 +62,14 @@ function that returns scores of rows; targets and rows are features)."""
 
 
 def register(
-    *tasks: str, one_draw: bool = False, **also: Any
+    *tasks: str, one_draw: bool = False, of_mean: bool = False, **also: Any
 ) -> Callable[[Callable[Concatenate[Tensor, Side], Tensor]], Score[Side]]:
     """Turn a kernel for one float64 block into a registered score.
 
-    A kernel gets a block, and returns a tensor (n_points,). Its keyword-only parameters are side information:
-    `SIDE_INFORMATION` says how each is checked. ``also`` are further attributes of the score. A score takes two
-    keywords more, which tell of several outputs: ``kind`` is what draws are of, "classes" or "numbers", and ``mask``
-    which outputs count.
+    A kernel gets a block, or the mean over its draws if it is a function ``of_mean``, and returns a tensor (n_points,).
+    The keyword-only parameters of a kernel are side information: `SIDE_INFORMATION` says how each is checked. ``also``
+    are further attributes of the score. A score takes two keywords more, which tell of several outputs: ``kind`` is
+    what draws are of, "classes" or "numbers", and ``mask`` which outputs count.
     """
 
     def decorate(kernel: Any) -> Any:
@@ -83,10 +85,13 @@ def register(
             side = {name: SIDE_INFORMATION[name](name, x, draws) for name, x in given.items() if x is not None}
             device = device_of(draws)
             scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
-            for block, points in blocks(draws, are_numbers=kind == "numbers" or "outcomes" in tasks):
-                # what has points on the last axis in part, and what is about targets whole
-                of_points = {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
-                scores_n[points] = kernel(block, **of_points)
+            if of_mean and has_fast_mean(draws):
+                score_means(kernel, draws, scores_n)
+            else:
+                for block, points in blocks(draws, are_numbers=kind == "numbers" or "outcomes" in tasks):
+                    # what has points on the last axis in part, and what is about targets whole
+                    of_points = {name: x if name.startswith("target_") else x[..., points] for name, x in side.items()}
+                    scores_n[points] = kernel(mean(block) if of_mean else block, **of_points)
             return scores_n if isinstance(draws, Tensor) else scores_n.numpy()
 
         score.__module__ = __package__  # where users, pickles and doctest find it
@@ -131,6 +136,55 @@ def check_block(block: Any, first_point: int, tolerance: float | None, name: str
     wrong = ~((block >= 0).all(1) & ((sums - 1).abs() <= tolerance))
     draw, point = wrong.nonzero()[0].tolist()
     raise ProbabilityError(name, block[draw, :, point], f"draw {draw} of ", first_point + point, tolerance)
+
+
+# --- scores of the mean over draws in memory: numpy adds draws up faster than a float64 copy of them can be made
+
+
+def has_fast_mean(draws: Any) -> bool:
+    """Whether numpy can add up draws without a float64 copy. With a single class there is only the sum itself."""
+    in_memory = not isinstance(draws, Tensor) or (draws.device.type == "cpu" and draws.layout == torch.strided)
+    return in_memory and draws.shape[2] > 1 and str(draws.dtype).removeprefix("torch.") in ("float32", "float64")
+
+
+def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
+    """Fill in scores of the mean over draws in memory, in as many threads as torch may use."""
+    array = draws.detach().numpy() if isinstance(draws, Tensor) else draws
+    tolerance = sum_tolerance(draws)
+    n_points, n_classes = array.shape[1:]
+    step = max(1, _NUMBERS_OF_MEANS // n_classes)
+    starts = range(0, n_points, step)
+
+    def fill(starts: range) -> None:
+        for start in starts:
+            points = slice(start, min(start + step, n_points))
+            scores_n[points] = kernel(_checked_mean(array[:, points], start, tolerance))
+
+    n_threads = min(torch.get_num_threads(), array.size // 2**20)  # a thread for each million numbers at most
+    if n_threads < 2:
+        return fill(starts)
+    with ThreadPoolExecutor(n_threads) as threads:
+        each = -(-len(starts) // n_threads)
+        for done in [threads.submit(fill, starts[i : i + each]) for i in range(0, len(starts), each)]:
+            done.result()
+    return None
+
+
+def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
+    """The mean over draws (C, n) of probabilities, float64; rows are checked one by one where it leaves doubt."""
+    strides = np.abs(part_KnC.strides)
+    if min(part_KnC.strides) < 0 or strides[0] < strides[1:].max():
+        part_KnC = np.array(part_KnC, np.float64, order="C")  # else numpy might add in another order
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums_nC = np.add.reduce(part_KnC, axis=0, dtype=np.float64)
+        lowest = part_KnC.min()
+    mean_Cn = torch.from_numpy(sums_nC).T.contiguous().div_(len(part_KnC))
+    off = (mean_Cn.sum(0) - 1).abs_().amax()
+    # Doubt: a negative entry, a mean farther from the sum 1 than one bad row could take it, or a first block, where a
+    # mistake in all rows may be hidden by the mean.
+    if first_point == 0 or not (lowest >= 0 and bool(off <= tolerance / len(part_KnC))):
+        check_block(_copied(part_KnC), first_point, tolerance)
+    return mean_Cn
 
 
 def _tensor(name: str, value: Any, draws: Any, *shapes: tuple[int, ...], booleans: bool = False) -> Tensor:

@@ -193,9 +193,24 @@ def test_labels_come_in_any_form_any_order_and_any_part_and_again(tmp_path, form
     assert (summary.n_same, summary.n_labels, len(campaign.history())) == (15, 0, before)
 
 
+def test_a_remark_is_kept_once_beside_its_answer_and_one_without_an_answer_is_named(tmp_path):
+    campaign = started(tmp_path)
+    ids = campaign.ask(3).index.tolist()
+    frame = pd.DataFrame({"customer": ids, "churn": ["yes", None, None], "skip": ["", "x", ""]})
+    for _ in range(2):  # a file that is told twice
+        with pytest.warns(UserWarning, match=rf"remarks on '{ids[2]}' are not kept"):
+            campaign.tell(frame.assign(remark=["torn", 2, "?"]), annotator="anna")
+    history = opened(tmp_path, None).history().query("kind != 'ask'")
+    assert dict(zip(history["id"], history["remark"], strict=True)) == {ids[0]: "torn", ids[1]: "2"}
+    assert len(history) == 2
+    campaign.tell(frame.assign(remark=["mended", "", ""]), annotator="anna")
+    assert campaign.history()["remark"].iloc[-1] == "mended"
+
+
 def test_corrections_replace_are_named_and_stay_in_the_history_and_a_closed_set_is_kept_to(tmp_path):
-    with pytest.raises(CampaignError, match=r"`labels` must be of one type\. Got 'moss', 1"):
-        started(tmp_path, labels=["moss", 1])
+    for labels, rule in ((["moss", 1], "of one type"), (["moss", "moss"], r"two different ones or more\. Got 'moss'")):
+        with pytest.raises(CampaignError, match=f"`labels` must be {rule}"):
+            started(tmp_path, labels=labels)
     campaign = started(tmp_path, labels=np.array(["moss", "fern", "oak"]), first="uniform")
     ids = campaign.ask(8).index.tolist()
     with pytest.raises(CampaignError, match=rf"'{ids[0]}': a label must be one of 'fern', 'moss', 'oak'. Got 'Fern'"):
@@ -261,6 +276,9 @@ def test_a_model_that_is_set_is_fitted_in_every_process_that_can_have_it(tmp_pat
         third.model()
     campaign.set(model="logistic")
     assert isinstance(third.model()[-1], LogisticRegression)
+    noisy = started(tmp_path / "noisy", task="regression", query=StochasticBatchQuery("gaussian_bald"))
+    with pytest.raises(CampaignError, match="needs noise, which a forest does not estimate"):
+        noisy.set(model="forest")
 
 
 def test_a_file_of_a_way_to_begin_that_is_gone_goes_on_with_typical_rows(tmp_path):
@@ -346,7 +364,8 @@ def test_a_table_of_a_batch_with_its_ids_in_a_column_is_read_by_them(tmp_path):
     batch = campaign.ask(20)
     batch["churn"] = batch.index
     batch.to_csv(tmp_path / "b.csv", index_label="id")
-    campaign.tell(pd.read_csv(tmp_path / "b.csv", dtype=str))
+    with pytest.warns(UserWarning, match="Most of these classes have one row. If labels are numbers"):
+        campaign.tell(pd.read_csv(tmp_path / "b.csv", dtype=str))
     labels = campaign.to_frame()["churn"].dropna()
     assert labels.index.tolist() == labels.tolist() == sorted(batch.index)
 
@@ -355,6 +374,8 @@ def test_a_table_of_a_batch_with_its_ids_in_a_column_is_read_by_them(tmp_path):
 def test_the_rule_decides_whether_a_disputed_row_has_a_label(tmp_path, rule, label):
     campaign = started(tmp_path, rule=rule, labels=["yes", "no"])
     id, other = campaign.ask(2).index
+    for said in ("yes", "no"):  # by the same two, before they gave names
+        campaign.tell({id: said})
     campaign.tell({id: "yes", other: "yes"}, annotator="Ana")
     campaign.tell({id: "no"}, annotator="Ben")
     assert campaign.to_frame().loc[id, "churn"] == label

@@ -18,8 +18,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from skactive.campaign import Campaign, CampaignError
+from skactive.campaign._live import _learner
 from skactive.campaign._live._desk import Desk, Message, due_in
 from skactive.campaign._live._learner import Learner
+from skactive.cli import _parse, main
+from skactive.cli._exchange import opened
+from skactive.datasets import load_table
 
 N = 120
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -63,12 +67,13 @@ def asked(address, path="", body=None, method=None, **headers):
     return answer
 
 
-def message(page="p", answers=(), rows=(), more=0, leaves=False):
-    return {"page": page, "answers": list(answers), "rows": list(rows), "more": more, "leaves": leaves}
+def message(page="p", answers=(), rows=(), more=0, waits=False, leaves=False):
+    said = {"page": page, "answers": list(answers), "rows": list(rows)}
+    return {**said, "more": more, "waits": waits, "leaves": leaves}
 
 
-def given(row, label="", key=None, age=0):
-    return [key or uuid.uuid4().hex, row, TRUTH[row] if label == "" else label, age]
+def given(row, label="", key=None, age=0, remark=""):
+    return [key or uuid.uuid4().hex, row, TRUTH[row] if label == "" else label, age, remark]
 
 
 def say(address, **said):
@@ -80,7 +85,7 @@ def say(address, **said):
 def rows_of(address, n, page="p", rows=()):
     """Rows that a page is handed beside those that it has, as soon as there are some."""
     deadline = time.monotonic() + 30
-    while not (new := say(address, page=page, more=n, rows=rows)["rows"]) and time.monotonic() < deadline:
+    while not (new := say(address, page=page, more=n, waits=True, rows=rows)["rows"]) and time.monotonic() < deadline:
         time.sleep(0.02)
     return [row["row"] for row in new]
 
@@ -99,10 +104,10 @@ def test_an_answer_that_is_called_saved_is_in_the_file_and_one_sent_again_is_the
     served = serve(campaign)
     address = address_of(served)
     first, second = rows_of(address, 2)
-    one, two = given(first), given(second, None)
+    one, two = given(first, remark="torn"), given(second, None, remark=" ")
     reply = say(address, answers=[one, two, one])
     assert [answer["saved"] for answer in reply["answers"].values()] == [True, True]
-    assert told(campaign.path)[["id", "label"]].values.tolist() == [[f"r{first:03d}", TRUTH[first]]]
+    assert told(campaign.path)[["id", "label", "remark"]].values.tolist() == [[f"r{first:03d}", TRUTH[first], "torn"]]
     say(address, answers=[one, two])
     served.stop()
     again = serve(campaign)
@@ -110,6 +115,8 @@ def test_an_answer_that_is_called_saved_is_in_the_file_and_one_sent_again_is_the
     say(address, answers=[two, one])  # of a page that was not told
     kinds = Campaign.open(campaign.path).history()["kind"].value_counts()
     assert (kinds["tell"], kinds["skip"]) == (1, 1)
+    say(address, answers=[given(first, remark="torn, on the left")])
+    assert told(campaign.path)["remark"].tolist() == ["torn", "torn, on the left"]
 
 
 def test_no_two_pages_hold_a_row_until_one_leaves_and_with_overlap_two_annotators_see_each(serve, tmp_path):
@@ -210,6 +217,38 @@ def test_rows_withdrawn_meanwhile_leave_the_page_and_answers_from_before_are_lef
     assert say(address, answers=[answer])["answers"][answer[0]]["saved"]
 
 
+def test_a_small_batch_is_asked_for_when_less_than_half_of_the_last_is_left(tmp_path):
+    campaign = begun(tmp_path)
+    learner = Learner(campaign._twin(), 4)
+    desk = Desk(campaign._twin(), 4, 1, learner)
+    learner._ask(learner._wanted.get())
+    rows = [row["row"] for row in desk.exchange("", Message.of(message(more=4)))["rows"]]
+    desk.exchange("", Message.of(message(answers=map(given, rows[:2]), rows=rows[2:], more=2)))
+    assert learner._wanted.empty()
+    desk.exchange("", Message.of(message(answers=[given(rows[2])], rows=rows[3:], more=3)))
+    assert learner._wanted.get() == 7
+
+
+def test_a_table_that_was_changed_is_said_when_rows_are_due_and_followed_once_it_is_right(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(_learner, "AGAIN", 0.1)
+    pool, db = tmp_path / "pool.csv", str(tmp_path / "y.db")
+    table().to_csv(pool, index=False)
+    assert main(["start", db, "--pool", str(pool), "--id", "id", "--target", "y", "--labels", "a,b"]) == 0
+    address = address_of(serve(opened(_parse("label", [db])), batch=4))
+    rows = rows_of(address, 4)
+    table().assign(x=0.5).to_csv(pool, index=False)
+    reply = {"trouble": ""}
+    while not reply["trouble"]:
+        reply = say(address, answers=[given(row) for row in rows])
+    assert "120 rows hold other values" in reply["trouble"]
+    assert all(answer["saved"] for answer in reply["answers"].values())
+    whole = pd.concat([table(), table().head(1).assign(id="new")])
+    whole.to_csv(pool, index=False)
+    assert rows_of(address, 1)
+    assert say(address)["trouble"] == ""
+    assert Campaign.open(db).status(accuracy=False, report=False).n_rows == N + 1
+
+
 def test_a_row_that_is_put_off_does_not_keep_others_away(serve, tmp_path):
     address = address_of(serve(begun(tmp_path), batch=4))
     rows = rows_of(address, 4)
@@ -280,26 +319,42 @@ def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_pat
     assert (reply["kind"], told(campaign.path)["label"].tolist()) == ("number", [3.5])
 
 
+def run(*command):
+    """A process, and the address that it serves."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "true"}
+    streams = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-m", "skactive", *command], env=env, **streams)
+    while not (line := process.stderr.readline()).startswith("http"):
+        assert line
+    return process, line.strip()
+
+
+@pytest.mark.slow
+def test_the_demonstration_hides_the_species_and_says_how_many_labels_are_right():
+    species = load_table("penguins")[1].tolist()
+    process, address = run("demo", "label")
+    right, wrong = rows_of(address, 2)
+    other = next(name for name in species if name != species[wrong])
+    say(address, answers=[given(right, species[right]), given(wrong, other)])
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[0].startswith("1 of your 2 labels agree with the truth. To go on: skactive ")
+
+
 @pytest.mark.slow
 def test_every_answer_called_saved_outlives_kills(tmp_path):
     table().to_csv(tmp_path / "pool.csv", index=False)
     db, pool = str(tmp_path / "y.db"), str(tmp_path / "pool.csv")
     start = ["start", db, "--pool", pool, "--id", "id", "--target", "y", "--labels", "a,b", "--open"]
     saved, waiting, killer = {}, [], np.random.default_rng(0)
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "true"}
     for command in [start, *[["label", db, "--no-browser", "--batch", "100"]] * 4]:
-        command = [sys.executable, "-m", "skactive", *command]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
-        while not (line := process.stderr.readline()).startswith("http"):
-            assert line
+        process, address = run(*command)
         end = time.monotonic() + killer.uniform(0.2, 1.5)
         while time.monotonic() < end:
-            reply = say(line.strip(), answers=waiting, more=1)
-            saved |= {row: label for key, row, label, _ in waiting if reply["answers"][key]["saved"]}
+            reply = say(address, answers=waiting, more=1)
+            saved |= {row: label for key, row, label, *_ in waiting if reply["answers"][key]["saved"]}
             waiting = [given(row["row"]) for row in reply["rows"]]
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stderr.close()
+        process.communicate()
     found = told(db)
     assert saved.items() <= {(int(id[1:]), label) for id, label in zip(found["id"], found["label"], strict=True)}
     assert found["id"].is_unique

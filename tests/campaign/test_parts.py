@@ -18,7 +18,7 @@ from skactive import Campaign, Limits, StochasticBatchQuery
 from skactive.campaign import CampaignError
 from skactive.campaign._accuracy import _Sample
 from skactive.campaign._columns import readings_of
-from skactive.campaign._labels import alike_in, converted, kind_of, plain_label, plain_labels
+from skactive.campaign._labels import alike_in, converted, kind_of, plain_label, plain_labels, told_of_kind
 from skactive.campaign._ledger import RULES, Event, Ledger, State
 from skactive.campaign._models import fitted_preprocessing, folds_of, guesses_of, judged, named_model
 from skactive.campaign._picks import Picks, picks_of
@@ -104,6 +104,7 @@ def test_numbers_are_to_be_predicted_if_some_are_not_whole_or_there_are_many():
     assert {kind_of(labels) for labels in classes} == {"classes"}
     assert {kind_of(labels) for labels in ([0.5, 1], list(range(21)) * 9, [*range(11), *[0] * 9])} == {"numbers"}
     assert kind_of([None]) is None
+    assert [bool(told_of_kind(some, "classes")) for some in (["1", "2"], ["1.028", "980"])] == [False, True]
 
 
 def test_a_label_takes_the_type_of_the_others_or_is_refused():
@@ -131,6 +132,8 @@ def oracle(start, events, rule):
                 votes = []
             if event.kind in ("skip", "tell"):
                 votes = [vote for vote in votes if vote[0] != event.annotator]
+            if event.kind == "tell" and ("", event.label) in votes:
+                votes.remove(("", event.label))
             if event.kind == "tell":
                 votes.append((event.annotator, event.label))
         said = [label for _, label in votes]

@@ -376,6 +376,7 @@ def test_a_withdrawn_label_comes_back_when_its_row_was_asked_for_again_or_on_a_w
     assert counts(campaign).n_labels == 12
     assert campaign.tell({ids[0]: "b"}, annotator="ann").n_labels == 1  # a second thought
     assert campaign.tell(every_week, annotator="ann", unasked=True).n_labels == 1
+    assert campaign.tell(every_week, annotator="ann").n_same == 4  # none is left out
     campaign.withdraw(ids[:1])
     assert ids[0] in campaign.ask(N - 13).index
     assert campaign.tell(every_week, annotator="ann").n_labels == 1

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import skactive
-from skactive.campaign import _store
+from skactive.campaign import CampaignError, _store
 from skactive.cli import _COMMANDS, _in_shell, _parse, main
 from skactive.cli._tables import read_table, write_table
 
@@ -292,6 +292,21 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
     assert written.index.tolist() == frame.index.tolist()
     for column in ("churn", "guess", "gap"):
         assert written[column].dropna().to_dict() == frame[column].dropna().to_dict()
+
+
+def test_a_pool_with_lists_goes_on_in_python_with_its_lists(shell):
+    frame = pool(at=[[i, 0.5, -i] for i in range(N)])
+    frame.to_parquet("pool.parquet")
+    shell(f"{START.replace('csv', 'parquet')} --seed 0")
+    places = read_table("pool.parquet", text=["id", "churn"])
+    for given in (frame, "pool.parquet", places):
+        campaign = skactive.Campaign.open("c.db", given)
+        assert "at 2" in campaign.ask(9)
+    campaign.tell({id: "ab"[int(id) > 45] for id in campaign._named_ids()}, unasked=True)
+    assert campaign.predict(frame).equals(campaign.predict(places))
+    frame.at[3, "at"] = [1.0]
+    with pytest.raises(CampaignError, match=r"one length in 'at', as at the start \('\[1.0\]', row 3\)"):
+        skactive.Campaign.open("c.db", frame)
 
 
 def test_a_pool_that_has_moved_is_named_and_a_file_of_it_that_has_vanished_is_told(shell, table):

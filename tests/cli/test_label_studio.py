@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skactive import Campaign
+from skactive.cli import main
 from skactive.cli._label_studio import Answer, _key, answers, label_config, tasks
 
 RECORDED = Path(__file__).parent / "label_studio"  # exports of the version in their names, of tasks of ours
@@ -217,6 +219,26 @@ def test_the_last_answer_of_an_annotator_counts_in_whatever_order_they_come():
         assert answers([exported(*order)], **C)[0].when == 1_767_265_201  # 11:00:01 of New Year's day
         imported_thrice = [exported(one, number=place) for place, one in enumerate(order)]
         assert read_back(*imported_thrice) == [Answer("03", "last", "1", False)]
+
+
+def test_of_annotators_the_latest_counts_and_what_was_withdrawn_stays_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"c": ["03", "04"], "x": [1, 2], "t": None})
+    campaign = Campaign.start("c.db", frame, target="t", id="c", labels=["yes", "no"])
+    campaign.ask(2)
+    both = annotation(1, "yes", updated_at="2026-02-01T00:00:00Z"), annotation(2, "no", user=2)  # of New Year's day
+    export = json.dumps([exported(*both, row=row) for row in frame["c"]])
+    for text, code, said in (
+        (export, 0, "4 new labels. The campaign has 2 labels (yes: 2)"),
+        (export, 0, "2 known already, 2 left out, as withdrawn or replaced since. The campaign has 1 label"),
+        (export.replace('"data"', '"data": {}, "data"'), 2, "it has a duplicate key"),
+        ("[" * 100_000, 2, "e.json cannot be read"),
+    ):
+        Path("e.json").write_text(text)
+        assert main(["tell", "c.db", "e.json"]) == code
+        assert said in "".join(capsys.readouterr())
+        if campaign.to_frame()["t"].notna().all():
+            campaign.withdraw(["03"])
 
 
 def test_a_skip_counts_like_an_answer():

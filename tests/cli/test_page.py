@@ -21,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_browser import CHROMIUM, DRIVER, ActionChains, By, Keys, started
 
-from skactive.campaign import Campaign, _page
+from skactive.campaign import Accuracy, Campaign, _page
+from skactive.campaign._curve import curve_of
 from skactive.campaign._page import labelling_page
 from skactive.cli._tables import read_table
 
@@ -228,7 +229,8 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     assert not sticks_out(browser)
     browser.keys("u")
     assert (browser.see("#place"), browser.see("#progress")) == ("Row 2 of 6 \u00b7 Nr; id 3", "1 of 6 labelled")
-    browser.keys("n", ' "new", s1 ', Keys.ENTER)  # in the field, keys are letters
+    browser.keys("r", 'blurred, "s" or 1', Keys.ENTER)  # in a field, keys are letters
+    browser.keys("n", ' "new", s1 ', Keys.ENTER)
     assert not sticks_out(browser)
     browser.keys("s")
     assert not sticks_out(browser)  # the row of 9900 characters without a space
@@ -255,13 +257,14 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     assert "week1_labelled.csv" in browser.see("#message")
     assert not asks_before_it_is_left(browser)
     labels = ["\u00e4ndern", '"new", s1', "", '"new", s1', "", "spam"]
-    expected = [*zip(MESSAGES.index, labels, ["", "", "1", "", "", ""], strict=True)]
+    remarks = ["", 'blurred, "s" or 1', "", "", "", ""]
+    expected = [*zip(MESSAGES.index, labels, ["", "", "1", "", "", ""], remarks, strict=True)]
     rows = [tuple(row) for row in csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)]
-    assert rows == [("Nr; id", "kind, of", "skip"), *expected]
+    assert rows == [("Nr; id", "kind, of", "skip", "remark"), *expected]
     (tmp_path / "saved.csv").write_bytes(content)
     told = read_table(str(tmp_path / "saved.csv"), text=rows[0])
     assert [*told.fillna("").itertuples(index=False, name=None)] == expected
-    assert content.startswith(b'"Nr; id","kind, of",skip\r\n03,\xc3\xa4ndern,\r\n')
+    assert content.startswith(b'"Nr; id","kind, of",skip,remark\r\n03,\xc3\xa4ndern,,\r\n')
 
     browser.keys(*[Keys.TAB] * 2, Keys.ENTER)  # by way of "Go to the first open row" to row 1
     assert browser.see("#place").startswith("Row 1 of 6")
@@ -269,7 +272,7 @@ def test_a_person_labels_skips_takes_back_reloads_and_saves_with_keys_alone(show
     browser.keys("1")
     assert browser.see("#unsaved") == "not saved yet"
     browser.ctrl("s")
-    assert browser.downloaded("week1_labelled.csv").splitlines()[1] == b"03,spam,"
+    assert browser.downloaded("week1_labelled.csv").splitlines()[1] == b"03,spam,,"
 
 
 def test_markup_is_shown_as_text_and_a_gap_as_a_dash(show):
@@ -461,11 +464,23 @@ def test_two_annotators_label_by_keys_while_batches_come_and_the_model_is_judged
     assert "always" in panel
 
 
+def test_the_curve_is_drawn_and_told_in_words(live):
+    browser, _, served, _ = live
+    visit(browser, served.addresses["anna"])
+    found = [
+        (n, Accuracy(v, v - 0.1, v + 0.1, "accuracy", n, 9, (v, 0, 1), 9, True)) for n, v in ((20, 0.5), (30, 0.8))
+    ]
+    browser.driver.execute_script("showPanel(arguments[0])", {"head": "", "lines": [], "curve": curve_of(found)})
+    assert "20 labels, 50 % (40 % to 60 %); 30 labels, " in browser.js("document.querySelector('#curve img').alt")
+    assert browser.js("document.querySelector('#curve img').decode().then(() => true)")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_answered_without_a_connection_is_kept_said_and_sent_once(live, size):
     browser, campaign, served, truth = live
     first = visit(browser, served.addresses["anna"], size)
     assert not sticks_out(browser)
+    browser.keys("r", "1 of 2", Keys.ENTER)
     browser.cdp("Network.enable")
     offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     browser.cdp("Network.emulateNetworkConditions", offline=True, **offline)
@@ -479,7 +494,7 @@ def test_what_is_answered_without_a_connection_is_kept_said_and_sent_once(live, 
     browser.cdp("Network.emulateNetworkConditions", offline=False, **offline)
     assert browser.sees("#unsaved", "")
     assert browser.sees("#trouble", "")
-    assert answers(campaign)["id"].tolist() == [first]
+    assert answers(campaign)[["id", "remark"]].values.tolist() == [[first, "1 of 2"]]
     assert Campaign.open(campaign.path).history()["kind"].value_counts()["skip"] == 1
     assert second != first
     assert not sticks_out(browser)

@@ -68,7 +68,7 @@ def refused(match: str, function, *arguments, **options) -> None:
     assert "\n" not in str(caught.value)
 
 
-IDS = ["03", "1e5", "NA", "None", "nan", "True", "1.0", "-0", "+4912345678", "١٢", "'", "a;b", " x ", 'say "hi"']
+IDS = ["03", "1e5", "NA", "nan", "True", "1.0", "-0", "+4912345678", "١٢", "'", "a;b", " x ", 'say "hi"', "a\n\r\nb"]
 
 
 @pytest.mark.parametrize(("mark", "end"), [(",", "\n"), (";", "\r\n"), ("\t", "\r"), ("|", "\n")])
@@ -150,7 +150,9 @@ def test_the_odd_cell_may_stand_at_the_end_of_a_long_column():
 
 TWO, LONG = {"id": ["é"], "größe": [1]}, "1" * 25
 WINDOWS = "it is not UTF-8 (line 1): read as Windows-1252."
-THOUSANDS = "column 'x': 1,234 is read as 1.234, with a decimal mark."
+THOUSANDS = "column 'x': ',' in '1,234' is the decimal mark; --decimal overrides it."
+EITHER = THOUSANDS.replace("is the decimal mark", "may be either: no numbers")
+PARTED = "column 'x': '.' in '1.234 €' parts thousands; --decimal overrides it."
 TOO_LONG = "column 'x' holds whole numbers with too many digits: read as text."
 READ = {  # the file, what is read, what is told
     "UTF-8 with its mark": ("a.csv", "\ufeffid,größe\né,1\n", TWO, ""),
@@ -167,6 +169,9 @@ READ = {  # the file, what is read, what is told
     "commas and points": ("a.csv", "id;x\na;1,5\nb;2.5\n", {"id": ["a", "b"], "x": ["1,5", "2.5"]}, ""),
     "a first line of Excel": ("a.csv", "sep=;\r\nid,x;y\r\na;1,5\r\n", {"id,x": ["a"], "y": [1.5]}, ""),
     "thousands": ("a.csv", "x;y\n1,234;a\n2;b\n", {"x": [1.234, 2.0], "y": ["a", "b"]}, THOUSANDS),
+    "a comma": ("a.csv", 'x,y\n"1,234",a\n2,b\n', {"x": ["1,234", "2"], "y": ["a", "b"]}, EITHER),
+    "a point": ("a.csv", "x\n1.234\n2\n", {"x": [1.234, 2.0]}, THOUSANDS.replace(",", ".")),
+    "points": ("a.csv", "x;y\n1.234 €;1\n2 €;2\n", {"x": ["1.234 €", "2 €"], "y": [1, 2]}, PARTED),
     "many digits": ("a.csv", f"id,x\na,{LONG}\nb,1\n", {"id": ["a", "b"], "x": [LONG, "1"]}, TOO_LONG),
     "kinds of JSON": ("a.jsonl", '{"x": 1, "y": 1}\n\n{"x": "a", "y": 2.5}\n', {"x": ["1", "a"], "y": [1.0, 2.5]}, ""),
     "keys of JSON": ("a.jsonl", '{"x": 1}\r\n{"y": "\\u2028"}\n', {"x": [1, None], "y": [None, "\u2028"]}, ""),
@@ -293,7 +298,7 @@ def test_what_a_file_leaves_open_is_as_in_the_pool_and_what_it_shows_is_not():
 
 
 def test_a_workbook_offers_labels_keeps_its_header_in_sight_and_has_columns_that_fit():
-    frame = pd.DataFrame({"id": ["a", "b"], "y": [None, None], "note": ["short", "x" * 200]})
+    frame = pd.DataFrame({"id": ["03", "=1"], "y": [None, None], "note": ["short", "x" * 200]})
     for closed in (True, False):
         write_table(frame, "b.xlsx", OPEN, Choices("y", ["01", "a, b"], closed), force=True)
         book = openpyxl.load_workbook("b.xlsx")
@@ -304,7 +309,8 @@ def test_a_workbook_offers_labels_keeps_its_header_in_sight_and_has_columns_that
         assert (str(offered.sqref), offered.formula1, offered.type) == ("B2:B3", "labels!$A$1:$A$2", "list")
         assert offered.showErrorMessage == closed
         assert [cell.value for (cell,) in listed.rows] == ["01", "a, b"]
-        assert {sheet[at].number_format for at in ("B2", "B3")} == {"@"}
+        assert {sheet[at].number_format for at in ("A2", "A3", "B2", "B3")} == {"@"}
+        assert sheet["A3"].data_type == "s"  # and no formula
         back = read_table("b.xlsx")
         assert (list(back), back.attrs["notes"]) == (["id", "y", "note"], [])
 
@@ -332,8 +338,7 @@ BAD_LINES = [
     ('{"i": 1, "a": 2, "a": 3}\n', "line 1 is not a JSON object: it has a duplicate key"),
     ('{"i": 1}\n\n[1]\n', "line 3 must be a JSON object, {...}"),
     ('{"i": 1}\n{"i": [1]}\n', "column 'i' is nested"),
-    ('{"i": [1]}\n{"i": [1, 2]}\n', "column 'i' holds values of type"),
-    ('{"i": ["a"]}\n', "column 'i' holds values of type"),
+    ('{"i": [1]}\n\n{"i": [1, 2]}\n', "column 'i' holds values of type list<item: int64> ('[1 2]', row 3)"),
     ("{}\n", "It must begin with a header"),
 ]
 
@@ -403,13 +408,6 @@ def test_a_csv_file_is_plain_and_says_utf8_to_spreadsheets_where_it_matters():
     assert Path("b.csv").read_bytes() == "\ufeffid\r\né\r\n".encode()
 
 
-def test_texts_of_a_workbook_are_cells_of_text():
-    write_table(pd.DataFrame({"id": ["03", "=1+1"], "x": [3, 4]}), "a.xlsx")
-    sheet = openpyxl.load_workbook("a.xlsx").active
-    found = [(sheet[at].value, sheet[at].data_type, sheet[at].number_format) for at in ("A2", "A3", "B2")]
-    assert found == [("03", "s", "@"), ("=1+1", "s", "@"), (3, "n", "General")]
-
-
 def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written():
     for name, cells, message in [
         *((f"a{suffix}", ["ab\ud800"], "surrogates not allowed") for suffix in (".csv", *TYPED)),
@@ -454,8 +452,9 @@ def test_rights_and_links_are_kept_and_what_is_no_regular_file_is_left_alone():
     assert Path("link.csv").is_symlink()
     assert Path("a.csv").read_bytes() == b"new"
     assert stat.S_IMODE(os.stat("a.csv").st_mode) == 0o640
-    os.mkfifo("pipe")
-    with pytest.raises(FileError, match=r"^pipe is not a regular file"), atomic_write("pipe", force=True):
+    os.mkfifo("pipe.csv")
+    refused("it is not a regular file", read_table, "pipe.csv")
+    with pytest.raises(FileError, match=r"^pipe\.csv is not a regular file"), atomic_write("pipe.csv", force=True):
         pass
 
 
@@ -520,15 +519,3 @@ def test_numbers_and_truths_come_back_the_same(suffix, data, tmp_path_factory):
     back = read_table(path)
     assert back.dtypes.to_dict() == frame.dtypes.to_dict()
     assert cells(back) == cells(frame)
-
-
-@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), max_size=8), st.sampled_from(["\n", "\r\n", "\r"]))
-def test_the_fast_reader_agrees_with_pythons_own(rows, end):
-    content = io.StringIO(newline="")
-    csv.writer(content, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([["a", "b"], *rows])
-    head, *rows = csv.reader(io.StringIO(content.getvalue(), newline=""))
-    frame = read(content.getvalue(), text=head)
-    assert list(frame) == head
-    assert [*map(list, zip(*cells(frame).values(), strict=True))] == [
-        [c or None for c in row] for row in rows if any(row)
-    ]

@@ -174,6 +174,10 @@ def test_scores_are_equal_for_every_chunking_to_the_bit_but_for_epig(name):
         for copied in (np.asarray, np.copy):
             values = np.concatenate([scored(name, copied(draws[:, rows]), rows) for rows in chunks])
             np.testing.assert_allclose(values, scored(name, draws), rtol=0, atol=atol)
+    whole = scored(name, draws)
+    with pytest.MonkeyPatch.context() as few:
+        few.setattr("skactive.scores._registry._BLOCK_ELEMENTS", 2 * N_DRAWS * N_CLASSES)  # a few points a block
+        np.testing.assert_allclose(scored(name, draws), whole, rtol=0, atol=atol)
 
 
 @pytest.mark.arithmetic

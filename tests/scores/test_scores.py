@@ -118,6 +118,13 @@ def test_four_scores_on_one_array():
     assert np.argsort(-bald(draws)).tolist() == [3, 0, 1, 2]
 
 
+def test_regression_std_dev_keeps_its_digits_for_large_targets():
+    # scikit-learn/scikit-learn #23257, #3645, #17394: E[x²] − E[x]² loses all of them at 1e8.
+    draws = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0], [0.0, 10.0, 0.0], [1e8, 1e8 + 1, 1e8 + 2]]).T
+    root = math.sqrt(2 / 3)
+    np.testing.assert_allclose(std_dev(draws), [root, 0, 4.714045207910317, root], rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("shape", [(), (5,), (4, 5)])
 def test_gaussian_bald_equals_its_formula_for_one_noise_and_for_that_of_each_point_and_draw(shape, rng):
     draws, noise = rng.normal(size=(4, 5)), rng.uniform(0.1, 2, size=shape)
@@ -143,7 +150,13 @@ def test_rows_may_miss_the_sum_one_by_a_ten_thousandth_and_in_half_precision_by_
                 bald(off)
 
 
-def test_a_wrong_row_is_named_wherever_it_stands_also_where_the_mean_hides_it(rng):
+def test_rounding_a_softmax_to_half_precision_is_not_an_error(rng):
+    for n_classes, dtype in itertools.product([1, 2, 10, 1000], [torch.float16, torch.bfloat16]):
+        draws = torch.from_numpy(rng.normal(scale=3, size=(20, 100, n_classes))).softmax(-1).to(dtype)
+        assert torch.isfinite(entropy(draws)).all()
+
+
+def test_a_wrong_row_is_named_wherever_it_stands_and_one_that_the_mean_hides_in_the_first_block(rng):
     good = reference.random_draws(rng, 20, 9_000, 10, np.float32)
     too_much, negative = good.copy(), good.copy()
     too_much[7, 8_000] *= 1.0002
@@ -176,3 +189,34 @@ def test_scores_of_tensors_stay_on_the_gpu(rng):
         values = SCORES[name](draws.cuda(), **ours)
         assert (values.device.type, values.dtype) == ("cuda", torch.float64)
         np.testing.assert_allclose(values.cpu(), reference.SCORES[name](draws, **theirs), rtol=0, atol=2e-6)
+
+
+@pytest.mark.arithmetic
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"),
+    [
+        ("entropy", (1, 20_000, 2), np.float64),
+        ("margin", (20, 5_000, 10), np.float32),
+        ("variation_ratio", (33, 3_000, 3), np.float64),
+        ("entropy", (33, 3_000, 3), np.float32),
+    ],
+)
+def test_scores_of_the_mean_are_equal_to_the_bit_alone_in_any_place_and_for_any_number_of_threads(
+    name, shape, dtype, rng
+):
+    draws = reference.random_draws(rng, *shape, dtype)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        whole = SCORES[name](draws)
+        torch.set_num_threads(3)
+        np.testing.assert_array_equal(SCORES[name](np.concatenate([draws] * 20, axis=1)), np.tile(whole, 20))
+    finally:
+        torch.set_num_threads(threads)
+    innermost, backwards = np.ascontiguousarray(draws.transpose(1, 2, 0)).transpose(2, 0, 1), draws[::-1].copy()[::-1]
+    np.testing.assert_array_equal(SCORES[name](innermost), whole)
+    np.testing.assert_array_equal(SCORES[name](backwards), whole)
+    for i in rng.integers(shape[1], size=50):
+        np.testing.assert_array_equal(SCORES[name](draws[:, i : i + 1]), whole[i])
+    order = rng.permutation(shape[1])
+    np.testing.assert_array_equal(SCORES[name](draws[:, order]), whole[order])

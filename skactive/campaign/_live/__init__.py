@@ -152,8 +152,10 @@ def _locked(path: Path, opened: socket.socket) -> Any:
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         file.close()
         opened.close()
         raise CampaignError("The campaign is open for labelling already: use that page, or stop it first.") from error
+    except OSError:  # of a folder without locks
+        pass
     return file

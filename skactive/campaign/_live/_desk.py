@@ -28,6 +28,7 @@ class Given(NamedTuple):
     row: int
     label: str | None  # None skips the row
     age: int  # milliseconds since the person gave it: clocks of browsers differ
+    remark: str
 
 
 class Message(NamedTuple):
@@ -37,13 +38,15 @@ class Message(NamedTuple):
     answers: list[Given]
     rows: list[int]
     more: int
+    waits: bool  # it has no row to show, or those alone that its person has put off
     leaves: bool
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> Message:
         """From JSON; an error of Python where it is no message."""
-        given = [Given(str(k), int(row), None if x is None else str(x), int(age)) for k, row, x, age in said["answers"]]
-        return cls(str(said["page"]), given, [*map(int, said["rows"])], int(said["more"]), bool(said["leaves"]))
+        given = [Given(str(k), int(i), x and str(x), int(age), str(r)) for k, i, x, age, r in said["answers"]]
+        flags = bool(said["waits"]), bool(said["leaves"])
+        return cls(str(said["page"]), given, [*map(int, said["rows"])], int(said["more"]), *flags)
 
 
 class Page(NamedTuple):
@@ -58,18 +61,23 @@ class Desk:
     """One thread hands out rows, takes answers, and says to the learner when a batch is due."""
 
     def __init__(self, campaign: CampaignBase, batch: int, overlap: int, learner: Learner) -> None:
-        self._campaign, self._batch, self._overlap, self._learner = campaign, batch, overlap, learner
-        pool = campaign._settings.get("pool")
-        self._folder = (campaign.path.parent / pool[0]).parent.resolve() if pool else None
+        self._batch, self._overlap, self._learner = batch, overlap, learner
         self._pages: dict[str, Page] = {}
         self._notes: dict[str, str] = {}  # by the keys of answers that were taken
-        X = campaign._table()
-        self._columns = [X.iloc[:, j].array for j in range(X.shape[1])]
-        self._gone = {*campaign._gone.tolist()}
+        self._take_table(campaign)
         self._tell_learner(campaign._store.ledger(), is_short=False)
+
+    def _take_table(self, campaign: CampaignBase) -> None:
+        """Show the table that a campaign has."""
+        self._campaign, self._X, pool = campaign, campaign._table(), campaign._settings.get("pool")
+        self._folder = (campaign.path.parent / pool[0]).parent.resolve() if pool else None
+        self._columns = [self._X.iloc[:, j].array for j in range(self._X.shape[1])]
+        self._gone = {*campaign._gone.tolist()}
 
     def exchange(self, annotator: str, message: Message) -> dict[str, Any]:
         """Take the answers of a page, and hand it rows."""
+        if self._learner.campaign._X is not self._X:  # which was read anew
+            self._take_table(self._learner.campaign._twin())
         self._campaign._store.ledger()  # trouble with the file is none of an answer: the page keeps them all
         answers, now = {one.key: self._reply(annotator, one) for one in message.answers}, time.monotonic()
         self._pages.pop(message.page, None)
@@ -81,7 +89,7 @@ class Desk:
         new = [*itertools.islice(free, min(max(message.more, 0), MOST_AHEAD))]
         if not message.leaves:
             self._pages[message.page] = Page(annotator, kept + new, now)
-        self._tell_learner(ledger, is_short=message.more > 0 and not new)
+        self._tell_learner(ledger, is_short=message.waits and not new)
         gone = [row for row in message.rows if row not in kept]
         said = {"answers": answers, "rows": [*map(self._shown, new)], "gone": gone}
         return {**said, **self._said(ledger), "trouble": self._learner.trouble, "panel": self._learner.panel}
@@ -89,7 +97,7 @@ class Desk:
     def _tell_learner(self, ledger: Ledger, is_short: bool) -> None:
         """Ask for a batch where one is due, or where a page finds no row, as all are in other hands or put off."""
         due = due_in(ledger, self._batch, self._gone)
-        self._learner.need(ledger.seen if due is None and is_short else due, ledger.seen)
+        self._learner.need(ledger.seen if due is None and is_short else due)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -113,7 +121,8 @@ class Desk:
             raise CampaignError(f"There is no row {given.row} in the table.")
         id = campaign._ids[given.row]
         id = id.item() if hasattr(id, "item") else id
-        answer = Answer(id, label, annotator, given.label is None, time.time() - max(given.age, 0) / 1000)
+        remark = plain_label(given.remark, "the remark") or ""
+        answer = Answer(id, label, annotator, given.label is None, time.time() - max(given.age, 0) / 1000, remark)
         told = until_written(lambda: campaign._tell([answer], unasked=False))
         if told.n_left_out:
             return f"{id!r} was withdrawn or answered again in the meantime: your answer is ignored."
@@ -155,24 +164,17 @@ class Desk:
     def page(self, annotator: str) -> str:
         """The page, which then asks for rows."""
         campaign, closed = self._campaign, self._campaign._settings["labels"] is not None
-        asked = {"id": campaign.id or "id", "target": campaign.target, **self._labels(campaign._store.ledger())}
         title = f"{campaign.path.stem}{annotator and f': {annotator}'}"
         key = f"skactive-live-{campaign._store.secret(f'page {annotator}')}"
-        return labelling_page(campaign._table().head(0), **asked, closed=closed, title=title, live=key)
+        return labelling_page(campaign._table().head(0), **campaign._questions(), closed=closed, title=title, live=key)
 
     def _said(self, ledger: Ledger) -> dict[str, Any]:
         """How far the last batch is, how many answers there are, and what labels."""
         last: list[int] = next((group.rows for group in reversed(ledger.groups) if group.kind == "ask"), [])
         given = sum(map(len, ledger.votes.values())) - len(ledger.came)
         counts = {"size": len(last), "done": len(last) - len(ledger.out.intersection(last)), "given": given}
-        asked = self._labels(ledger)
+        asked = self._campaign._questions()
         return {"counts": counts, "kind": asked["kind"], "names": [*map(str, asked["labels"])]}
-
-    def _labels(self, ledger: Ledger) -> dict[str, Any]:
-        """What the page takes: a number, or one of some classes."""
-        if ledger.settings["kind"] == "numbers":
-            return {"kind": "number", "labels": []}
-        return {"kind": "classes", "labels": ledger.settings["labels"] or sorted(ledger.counts, key=str)}
 
 
 def due_in(ledger: Ledger, batch: int, gone: set[int]) -> int | None:

@@ -8,6 +8,7 @@ const EVERY = 2000; // milliseconds between requests without an answer
 const LATEST = 20000;
 const MOST = 50; // answers in a request, so that it is short also after an hour without a connection
 const LOST = "No connection to skactive label: your answers are kept here and sent once it is back.";
+const KEPT = "Your answers are kept here and sent again, as they cannot be saved now: ";
 
 const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 const keptAs = `${batch.key}-${random()}`;
@@ -34,7 +35,8 @@ Object.assign(seam, {
   },
   save: () => say("Each answer is saved at once."),
   given(i) {
-    here.unsent.push({ key: random(), row: batch.rows[i].row, label: state.answers[i].label ?? null, at: Date.now() });
+    const [{ row }, { label = null }, remark] = [batch.rows[i], state.answers[i], state.remarks[i] ?? ""];
+    here.unsent.push({ key: random(), row, label, at: Date.now(), remark });
     exchange();
   },
   takeBack: () => {}, // another answer replaces the one that was given
@@ -56,14 +58,16 @@ Object.assign(seam, {
 async function exchange(leaves = false) {
   if (here.busy && !leaves) return (here.again = true);
   [here.busy, here.again] = [true, false];
-  const answers = here.unsent.slice(0, MOST).map(({ key, row, label, at }) => [key, row, label, Date.now() - at]);
+  const sent = ({ key, row, label, at, remark }) => [key, row, label, Date.now() - at, remark];
+  const answers = here.unsent.slice(0, MOST).map(sent);
   const rows = openRows().map((i) => batch.rows[i].row);
-  const body = JSON.stringify({ page: keptAs, leaves, answers, rows, more: AHEAD - fresh().length });
+  const [more, waits] = [AHEAD - fresh().length, !fresh().length];
+  const body = JSON.stringify({ page: keptAs, leaves, answers, rows, more, waits });
   const headers = { "Content-Type": "application/json" };
   const given = { method: "POST", headers, body, signal: AbortSignal.timeout(LATEST), keepalive: leaves };
   const reply = await fetch("exchange", given).then((found) => found.json()).catch(() => ({}));
   if (reply.answers) take(reply);
-  else trouble(reply.trouble ?? LOST);
+  else trouble(reply.trouble ? KEPT + reply.trouble : LOST);
   here.busy = false;
   if (here.again && reply.answers) exchange();
 }
@@ -71,11 +75,12 @@ async function exchange(leaves = false) {
 function take(reply) {
   const notes = Object.entries(reply.answers).map(([key, one]) => settle(key, one));
   here.counts = reply.counts;
-  trouble(notes.find(({ again }) => again)?.note ?? reply.trouble);
+  const unkept = notes.find(({ again }) => again);
+  trouble(unkept ? KEPT + unkept.note : reply.trouble);
   seam.remember();
   if (reply.kind !== batch.kind && !seam.unsaved()) return location.reload();
   const [before, wasOpen] = [n, !answerHere()];
-  for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { label: "labelled or withdrawn by others" };
+  for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { label: "labelled or withdrawn by others", byOthers: true };
   for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
   n = batch.rows.length;
   widen();
@@ -106,8 +111,10 @@ function arrange(before, isLost) {
   if (n !== before && wasEnd) showOverview();
 }
 
-function showPanel({ version, head, lines }) {
+function showPanel({ version, head, lines, curve: [svg, alt] }) {
   here.version = version;
+  const src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  $("curve").replaceChildren(...(svg ? [make("img", { src, alt })] : []));
   $("panel").hidden = false;
   $("head").textContent = head;
   $("lines").replaceChildren(...lines.map((line) => make("li", { dir: "auto" }, line)));

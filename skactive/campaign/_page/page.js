@@ -18,10 +18,10 @@ function make(tag, properties, ...children) {
 
 // ---- what the person did, kept by the browser
 
-// answers: of each row null (open), {label} or {skip: true}. added: labels typed by the person. past: what undo takes
-// back. at: the row shown, n for the list of all rows. saved: the CSV as it was last saved. steps: how often this was
-// kept.
-let state = { answers: Array(n).fill(null), added: [], past: [], at: 0, saved: "", steps: 0 };
+// answers: of each row null (open), {label} or {skip: true}. remarks: texts by row. added: labels typed by the person.
+// past: what undo takes back. at: the row shown, n for the list of all rows. saved: the CSV as it was last saved. steps:
+// how often this was kept.
+let state = { answers: Array(n).fill(null), remarks: {}, added: [], past: [], at: 0, saved: "", steps: 0 };
 
 // The store of the browser lasts, but can be blocked, and in Chromium 156 it was seen to be empty for one load just
 // after the browser had started. The history holds over a reload. Whichever saw more steps is right, and neither is
@@ -32,7 +32,7 @@ function recall() {
     kept.push(JSON.parse(localStorage.getItem(batch.key)));
     localStorage.setItem("skactive", "keeps");
   });
-  for (const one of kept) if (one?.steps > state.steps) state = one;
+  for (const one of kept) if (one?.steps > state.steps) state = { ...state, ...one };
 }
 
 function remember() {
@@ -111,8 +111,10 @@ function undo() {
 
 function csv() {
   const field = (text) => (/[",;|\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const lines = batch.rows.map(({ id }, i) => [id, state.answers[i]?.label ?? "", state.answers[i]?.skip ? "1" : ""]);
-  return [[batch.id, batch.target, "skip"], ...lines].map((line) => line.map(field).join(",") + "\r\n").join("");
+  const given = (i) => [state.answers[i]?.label ?? "", state.answers[i]?.skip ? "1" : "", state.remarks[i] ?? ""];
+  const lines = [[batch.id, batch.target, "skip", "remark"], ...batch.rows.map(({ id }, i) => [id, ...given(i)])];
+  const width = Object.values(state.remarks).some(Boolean) ? 4 : 3;
+  return lines.map((line) => line.slice(0, width).map(field).join(",") + "\r\n").join("");
 }
 
 function fileName() {
@@ -181,6 +183,7 @@ function show() {
   $("skip").setAttribute("aria-pressed", String(Boolean(answerHere()?.skip)));
   $("peek").hidden = end || !batch.rows[state.at].guess;
   $("field").value = batch.kind === "number" && !end ? labelHere() : "";
+  $("remark").value = state.remarks[state.at] ?? "";
   showProgress();
   if (end) showOverview();
   else showCard();
@@ -320,6 +323,7 @@ function peek() {
   say(`The model's guess: ${batch.rows[state.at].guess}`);
 }
 
+const leaveRemark = () => (batch.kind === "number" ? $("field") : $("place")).focus();
 const next = () => state.at < n && move(seam.after(state.at));
 const skip = () => state.at < n && answer({ skip: true });
 
@@ -329,6 +333,7 @@ const commands = {
   g: peek,
   o: () => move(n),
   n: () => state.at < n && $("field").focus(),
+  r: () => state.at < n && $("remark").focus(),
   Backspace: undo,
   ArrowLeft: () => move(state.at - 1),
   ArrowRight: next,
@@ -336,6 +341,7 @@ const commands = {
 
 function commandOf(event) {
   const { key, code, shiftKey, target } = event;
+  if (target === $("remark")) return ["Enter", "Escape"].includes(key) ? leaveRemark : null;
   const typing = target === $("field");
   if (typing && key === "Enter") return takeTyped;
   if (typing && key === "Escape") return () => go(state.at);
@@ -363,6 +369,12 @@ document.addEventListener("keydown", (event) => {
 });
 
 $("field").addEventListener("input", showLabels);
+$("remark").addEventListener("input", () => {
+  state.remarks[state.at] = $("remark").value.trim();
+  seam.remember();
+  showProgress();
+});
+$("remark").onchange = () => answerHere() && !answerHere().byOthers && seam.given(state.at);
 $("enter").onclick = () => (batch.kind === "number" ? takeTyped() : add($("field").value.trim()));
 $("back").onclick = () => move(state.at - 1);
 $("next").onclick = next;
