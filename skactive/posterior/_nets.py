@@ -171,10 +171,10 @@ def class_axis_of(net: Any, outputs: Tensor, found: int | None) -> int:
     if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)} or outputs.shape[axis] < 2:
         raise NetError(
             "`estimator` must name by an attribute `class_axis` the axis of its outputs that holds the classes, "
-            f"where this is ambiguous. Got {axis} from this {type(net).__name__}, whose outputs have shape "
-            f"{tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses have "
-            "it, and -1 for (n_rows, n_tokens, n_classes). Outputs that are labels each leave a module by a sigmoid, "
-            "or a skorch net by BCEWithLogitsLoss."
+            f"two or more, where this is ambiguous. Got {axis} from this {type(net).__name__}, whose outputs have "
+            f"shape {tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses "
+            "have it, and -1 for (n_rows, n_tokens, n_classes). Outputs that are labels each leave a module by a "
+            "sigmoid, or a skorch net by BCEWithLogitsLoss."
         )
     return int(axis) % n_axes
 
