@@ -47,7 +47,7 @@ class FixedDraws(FrozenNet):
         self._plans: dict[str | None, Plan | None] = {}  # by kind of block; None runs the module
         self._pruned: dict[Any, PrunedNetworks] = {}
         self._by_row: set[str | None] = set()  # kinds of blocks in which no row can depend on another
-        self._is_checked, self._may_be_quick = False, True
+        self._n_checked, self._is_checked, self._may_be_quick = 0, False, True
         self._one: Any = None  # a batch of the first row
         self._lock = Lock()
 
@@ -99,13 +99,15 @@ class FixedDraws(FrozenNet):
         """Check a draw of some rows, until it is known to which the numbers of parts of rows go."""
         if self._is_checked:
             return
-        some = spread(block, 32) if self._sites.reads_values else spread(block)
+        wanted = 32 if self._sites.reads_values else 4
+        some = spread(block, wanted)
         # Parts of rows may lie on one axis in either order: in the right one each row is answered by itself.
         known = self._sites.parts_first  # in which other threads may be drawing now
         for self._sites.parts_first in (known, not known):
             try:
                 self.check_rows(lambda batch, n_rows: self._run(0, batch, n_rows), rows, some)
-                self._is_checked = self._check_parts(rows, some)
+                self._n_checked += len(some)
+                self._is_checked = self._check_parts(rows, some) and self._n_checked >= wanted
                 return
             except RowsMixedError:
                 if not self._sites.folded:
@@ -168,6 +170,7 @@ class FixedDraws(FrozenNet):
         # In place, dropout would change what draws share. Where a net counts on that, a draw as written differs.
         recording = record(self.outputs, batch, _tensors_of(self.module), Pass(self._sites, 0, n_rows, in_place=False))
         if recording is None or not recording.drawn or not is_close(recording.written, self._run(0, batch, n_rows)):
+            self._may_be_quick = n_rows == 1  # what cannot be recorded for many rows cannot for any other number
             return None, None
         plan = self._plan_of(recording, n_rows)
         try:

@@ -139,6 +139,12 @@ class BaseMCDropout(BaseEstimator, ABC):
         # A copy, so that the functions stay the same if this estimator is fitted again.
         return nets.NetDraws(_AskedNet(copy.copy(self)), n_draws, check_random_state(rng))
 
+    def _asked_often(self) -> Self:
+        """A copy that is not to be trained: it copies its module once for all calls, not at each."""
+        twin = copy.copy(self)
+        vars(twin).setdefault("_kept", {})
+        return twin
+
     def embed(self, X: ArrayLike) -> NDArray[np.float32]:
         """Represent rows by the input of the layer that makes the outputs, without dropout: (n_points, n_units)."""
         embeddings = self._embeddings(X)
@@ -152,7 +158,7 @@ class BaseMCDropout(BaseEstimator, ABC):
     def _embeddings(self, X: ArrayLike) -> NDArray[Any]:
         """As `embed`, without columns where no layer makes the outputs."""
         check_is_fitted(self, "net_")
-        return TappedNet(_AskedNet(self))(X)
+        return self._once(TappedNet, _AskedNet(self))(X)
 
     def _sample(self, X: ArrayLike, n_draws: int | None) -> NDArray[Any]:
         check_is_fitted(self, "net_")
@@ -174,13 +180,18 @@ class BaseMCDropout(BaseEstimator, ABC):
 
     def _own_draws(self, rows: Rows) -> Callable[[Rows, range], Tensor]:
         """The model's fixed ``n_draws`` functions; the plain net as the only one if it has no dropout."""
-        draws = FixedDraws(self.net_.module_, self.n_draws, np.random.default_rng(self._mask_seed))
+        draws = self._once(FixedDraws, self.net_.module_, self.n_draws, np.random.default_rng(self._mask_seed))
         try:
             with torch.no_grad():
                 draws.learn(rows)
         except NoDropoutError:
             return FrozenNet(self.net_.module_).one_draw
         return draws
+
+    def _once(self, kind: type, *args: Any) -> Any:
+        """A new object, or that which a copy that is asked often has made before."""
+        kept = vars(self).get("_kept", {})
+        return kept[kind] if kind in kept else kept.setdefault(kind, kind(*args))
 
     def _rows(self, X: Any) -> HostRows:
         return HostRows(self._validate(X), torch.device(self.net_.device))

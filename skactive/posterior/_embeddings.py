@@ -167,6 +167,7 @@ class _ByMethods:
 
     def __init__(self, estimator: Any, answer: Callable[[Any, Any], Any]) -> None:
         self._estimator, self._answer = estimator, answer
+        self._asked = estimator._asked_often() if hasattr(estimator, "_asked_often") else estimator
         self.batch_size = getattr(estimator, "predict_batch_size", None)
 
     def with_batch_size(self, n_rows: int) -> _ByMethods:
@@ -177,7 +178,7 @@ class _ByMethods:
         return _ByMethods(estimator, self._answer)
 
     def __call__(self, X: Any) -> Any:
-        return self._answer(self._estimator, X)
+        return self._answer(self._asked, X)
 
 
 class TappedNet(InBlocks):

@@ -98,6 +98,8 @@ class PoolDraws:
         How many float64 a row takes on the way beside its draws: between the steps of a Pipeline, say.
     kind : {"classes", "numbers"}
         What the draws are of. Further axes of ``shape`` are outputs.
+    of_first : tuple
+        What `both` gives for the first candidate, if it is known.
     """
 
     predict: PredictDraws
@@ -107,6 +109,7 @@ class PoolDraws:
     checks_rows: bool
     n_beside: int = 0
     kind: str = "classes"
+    of_first: tuple[Any, ...] = ()
 
     @property
     def n_draws(self) -> int:
@@ -185,7 +188,7 @@ def draws_of(
     checks_rows = bool(getattr(predict, "checks_rows", False))
     with failure_explained("Drawing predictions for one row of the pool"):
         first, pair = pool.first_rows()
-        draws = predict(first)
+        draws, places = with_places(predict, first)
         check_draws_of(draws, 1)
         kind = kind_from(predict, model, real_array("draws", draws, objects=False))
         if not (is_refitted or type(model) in FORESTS or checks_rows):  # these can be nothing but functions
@@ -200,7 +203,8 @@ def draws_of(
             f"{type(model).__name__} drew {draws.shape[0]}. Leave `n_draws` at None to take them all."
         )
     batch_size = getattr(predict, "batch_size", None)
-    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, n_beside, kind)
+    of_first = draws, places
+    return PoolDraws(predict, tuple(draws.shape), innermost(model), batch_size, checks_rows, n_beside, kind, of_first)
 
 
 def has_own_predictions(model: Any) -> bool:
@@ -345,11 +349,13 @@ def check_ran_a_layer(embeddings: Any) -> Any:
 class Kept:
     """Arrays (n_candidates, n_columns) that a function of rows gives; none if they take more than ``most`` numbers."""
 
-    def __init__(self, pool: Pool, function: Any, model: Any, what: str = "embedding", most: float = math.inf) -> None:
+    def __init__(
+        self, pool: Pool, function: Any, model: Any, what: str = "embedding", most: float = math.inf, known: Any = ()
+    ) -> None:
         self._function, self._doing, self._n_left = function, {"space": "placing"}.get(what, what), most
         first = pool.take(np.array([0]))
         with failure_explained(f"{self._doing.capitalize()} one row of the pool"):
-            of_first = function(first)
+            of_first = function(first, *known)
             self._parts = [_Kept(part, first, pool, what) for part in of_first]
             n_beside = math.ceil(bytes_on_the_way(model, first) / 8)
         n_columns = sum(part.n_columns for part in self._parts)  # sparse arrays are counted as they come
@@ -433,10 +439,10 @@ class Places(Kept):
     def __init__(self, pool: Pool, model: Any, draws: Any, space: Any, arrays: Arrays, most: float = math.inf) -> None:
         self._pool, self._model, self._space, self.arrays = pool, model, space, arrays
 
-        def of_rows(X: Any) -> tuple[Any, ...]:
-            return arrays.of(X, *((None, None) if draws is None else draws.both(X, containers.count_rows(X))))
+        def of_rows(X: Any, *known: Any) -> tuple[Any, ...]:
+            return arrays.of(X, *(known or draws.both(X, containers.count_rows(X)) if draws else (None, None)))
 
-        super().__init__(pool.with_pending(), of_rows, model, "space", most)
+        super().__init__(pool.with_pending(), of_rows, model, "space", most, draws.of_first if draws else ())
 
     def points(self, *, alone: bool = False, **sizes: Any) -> PointSet | None:
         """Points; candidates that did not come with scores take a pass ``alone``. None if there was no room for all."""

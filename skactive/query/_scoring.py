@@ -181,7 +181,7 @@ def _closed_form(of_law: Callable[..., Any], draws: Any, targets: Callable[[], A
         return None
     function = Composed(features, after=of_law(law, covariance, _at_targets(features, targets())))
     predict = InEqualBlocks(function)
-    return replace(draws, predict=predict, shape=(1, 1), batch_size=predict.batch_size)
+    return replace(draws, predict=predict, shape=(1, 1), batch_size=predict.batch_size, of_first=())
 
 
 def draws_for(
