@@ -334,7 +334,8 @@ def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) ->
     from ..campaign._page import labelling_page
 
     closed, folder = campaign._settings["labels"] is not None, output.absolute().parent
-    asked = {**campaign._questions(), "guesses": guesses, "title": output.stem}
+    asked, dialect = {**campaign._questions(), "guesses": guesses, "title": output.stem}, dialect_of(campaign)
+    asked["marks"] = dialect.sep or ",", dialect.mark or "."
     return {output: labelling_page(rows, **asked, closed=closed, folder=folder).encode()}
 
 

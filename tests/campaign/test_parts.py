@@ -383,6 +383,20 @@ def test_uniform_draws_count_rather_than_more_picks_of_a_model_and_it_is_said(tm
     assert "30 not counted: from batches before or after rows were added, withdrawn or labelled unasked" in str(found)
 
 
+def test_after_rows_came_the_sentences_name_the_rows_that_an_accuracy_is_about(tmp_path):
+    campaign, truth = campaign_with_labels(tmp_path, 0, 2)
+    frame = campaign.to_frame().reset_index()
+    frame = pd.concat([frame, frame.assign(id=frame["id"] + 500, y=None)])
+    campaign = Campaign.open(campaign.path, frame, model=LogisticRegression())
+    campaign.tell({id: truth[id % 500] for id in campaign.ask(60).index})
+    found = campaign.status(report=False).accuracy
+    assert (found.n_labels, found.n_apart, found.is_of_table) == (40, 60, False)
+    rows, said = f"{found.n_rows} rows", str(found)
+    assert f"for the {rows} without a label that were in the table before batch 1, not for later ones" in said
+    assert "of the model on these and the 100 labelled rows" in said
+    assert f"and what is left of the {rows} from before batch 1: 'b': 44" in said
+
+
 def test_accuracy_after_a_typical_batch_says_what_counts_and_tells_a_value_once_the_interval_is_narrow(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"id": range(400), "a": rng.normal(size=400), "b": rng.normal(size=400), "y": None})

@@ -24,6 +24,7 @@ from page_browser import CHROMIUM, DRIVER, ActionChains, By, Keys, started
 from skactive.campaign import Accuracy, Campaign, _page
 from skactive.campaign._curve import curve_of
 from skactive.campaign._page import labelling_page
+from skactive.cli import main
 from skactive.cli._tables import read_table
 
 PARTS = {name: (resources.files(_page) / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -310,6 +311,23 @@ def test_numbers_are_typed_and_keys_work_beside_them(show):
     assert browser.see("#progress") == "2 of 4 labelled, 1 skipped"
     browser.ctrl("s")
     assert browser.downloaded("houses_labelled.csv") == b"id,price,skip\r\n7,1.50,\r\n8,,1\r\n9,-2e3,\r\n10,,\r\n"
+
+
+def test_a_page_of_a_table_with_decimal_commas_shows_takes_and_saves_them(show, tmp_path):
+    pool, db, page = (str(tmp_path / name) for name in ("pool.csv", "c.db", "g.html"))
+    rows = [f"{i};0,{i:03};" for i in range(1, 4)]
+    Path(pool).write_text("\n".join(["id;x;price", *rows]))
+    given = ["--pool", pool, "--id", "id", "--target", "price", "--task", "regression"]
+    assert main(["start", db, *given]) == main(["ask", db, "-n", "3", "-o", page]) == 0
+    browser = show(Path(page).read_text(), "g.html")
+    assert browser.see("dd") in ("0,001", "0,002", "0,003")
+    browser.keys("1.5", Keys.ENTER)
+    assert browser.see("#message") == "1.5 is not a number. Write it like 12 or -3,5, with a comma."
+    browser.keys(Keys.BACKSPACE * 3, "1,028", Keys.ENTER, "980", Keys.ENTER, "7,5", Keys.ENTER)
+    browser.ctrl("s")
+    (tmp_path / "g_labelled.csv").write_bytes(browser.downloaded("g_labelled.csv"))
+    assert main(["tell", db, str(tmp_path / "g_labelled.csv")]) == 0
+    assert sorted(Campaign.open(db).history()["label"].dropna()) == [1.028, 7.5, 980]
 
 
 def test_more_labels_than_keys_are_found_by_typing_and_one_that_begins_another_is_new_where_all_have_keys(show):
