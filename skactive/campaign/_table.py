@@ -233,7 +233,7 @@ def rows_of(ids: pd.Index, wanted: Sequence[Any], gone: Collection[int]) -> list
     where = _find(ids, wanted)
     unknown = np.flatnonzero(where < 0).tolist()
     if unknown:
-        strangers = [wanted[i] for i in unknown]
+        strangers = list(dict.fromkeys(wanted[i] for i in unknown))
         what = "is not an id" if len(strangers) == 1 else "are not ids"
         raise CampaignError(f"{shown(strangers)} {what} of the campaign.{_hint(ids, strangers)}", unknown)
     lost = [i for i, row in enumerate(where.tolist()) if row in gone]
@@ -343,7 +343,7 @@ class Match:
         if found and changes == "refuse":
             raise CampaignError(
                 f"`frame` must hold the rows of the campaign unchanged; it may hold more. {found}. Restore "
-                'the old table, or go on with this one by changes="take", in the shell --take-changes.'
+                'the old table, or go on with this one by `changes="take"`, in the shell --take-changes.'
             )
         if found:
             warn(f"{found}. The table is used as it is now.")

@@ -188,8 +188,8 @@ def error_context(path: str, frame: pd.DataFrame | None = None) -> Iterator[None
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        rows = [entry + 1 for entry in error.entries]
-        if rows and frame is not None:
+        rows: list[int] = []
+        if error.entries and frame is not None:
             path, rows = place(frame, error.entries)
         where = f", row{'s' * (len(rows) > 1)} {shown(rows)}" if rows else ""
         raise CampaignError(f"{path}{where}: {error}", error.entries) from None

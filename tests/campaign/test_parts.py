@@ -104,7 +104,8 @@ def test_numbers_are_to_be_predicted_if_some_are_not_whole_or_there_are_many():
     assert {kind_of(labels) for labels in classes} == {"classes"}
     assert {kind_of(labels) for labels in ([0.5, 1], list(range(21)) * 9, [*range(11), *[0] * 9])} == {"numbers"}
     assert kind_of([None]) is None
-    assert [bool(told_of_kind(some, "classes")) for some in (["1", "2"], ["1.028", "980"])] == [False, True]
+    some = (["1", "2"], ["1.028", "980"], [1, 2, 3, 4, 5] * 4, [*range(5, 15)] * 2)
+    assert [bool(told_of_kind(labels, "classes")) for labels in some] == [False, True, False, True]
 
 
 def test_a_label_takes_the_type_of_the_others_or_is_refused():

@@ -385,6 +385,7 @@ def test_a_pool_that_changed_is_listed_and_taken_with_a_word(shell):
 def test_an_output_that_exists_is_kept_and_no_row_goes_out(shell):
     shell.start()
     assert "A model needs labels of two classes" in shell("export c.db -o a.csv --guesses", 2).err
+    assert "again.json: the suffix of a table must be" in shell("recheck c.db -o again.json", 2).err
     Path("a.csv").write_text("mine")
     assert "a.csv exists. --force overwrites it" in shell("ask c.db -n 3 -o a.csv", 2).err
     assert Path("a.csv").read_text() == "mine"
@@ -518,7 +519,7 @@ def test_parameters_of_python_become_options():
         ("ask c.db", "`max_per_group` allows `n_instances`=5 rows.", "--max-per-group allows -n 5 rows."),
         ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
         ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
-        ("tell c.db a.csv", 'by task="x", in the shell --task x.', "by --task x."),
+        ("tell c.db a.csv", "by `tell(..., unasked=True)`, in the shell --unasked.", "by --unasked."),
         ("tell c.db a.csv", "`withdraw` it: a mark in `skip`.", "`skactive withdraw` it: a mark in `skip`."),
     ]:
         command, *arguments = line.split()
