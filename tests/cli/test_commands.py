@@ -145,6 +145,7 @@ def test_rows_that_are_out_are_written_again_skipped_and_put_back(shell):
     _, labelled = shell.label(6)
     assert "takes ids, or --all" in shell(f"withdraw c.db {labelled[0]} --all", 2).err
     ids = shell("ask c.db -n 6").out.splitlines()[:6]
+    assert "skactive ask c.db --again -o FILE writes the waiting rows once more" in shell("status c.db --quick").out
     shell("ask c.db --again -o out.csv")
     assert pd.read_csv("out.csv", dtype=str)["id"].tolist() == sorted(ids) == shell.counts()["out"]
     assert "1 row skipped" in shell(["skip", "c.db", ids[0]]).out
@@ -393,6 +394,9 @@ def test_an_output_that_exists_is_kept_and_no_row_goes_out(shell):
         assert re.search(said, shell(f"ask c.db -n 3 -o {name}", 2).err)
     assert (shell.counts()["n_out"], shell.counts()["n_batches"]) == (0, 0)
     shell("ask c.db -n 3 -o a.csv --force")
+    Path("one.csv").write_text("id,churn\n001,yes\n")
+    shell("tell c.db one.csv --unasked")
+    assert "tell them by `skactive tell --unasked`, or" in shell("status c.db --quick").out
 
 
 def test_no_command_writes_over_what_it_reads(shell):
