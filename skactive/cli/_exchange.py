@@ -188,11 +188,10 @@ def error_context(path: str, frame: pd.DataFrame | None = None) -> Iterator[None
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        rows: list[int] = []
         if error.entries and frame is not None:
-            path, rows = place(frame, error.entries)
-        where = f", row{'s' * (len(rows) > 1)} {shown(rows)}" if rows else ""
-        raise CampaignError(f"{path}{where}: {error}", error.entries) from None
+            file, rows = place(frame, error.entries)
+            path = f"{file}, row{'s' * (len(rows) > 1)} {shown(rows)}"
+        raise CampaignError(f"{path}: {error}", error.entries) from None
 
 
 def in_words(paths: Sequence[str]) -> str:

@@ -413,9 +413,13 @@ def test_rows_that_are_gone_or_changed_are_listed_and_taken_on_a_word(tmp_path):
     other = table()
     other.loc[5, "age"] = 999
     other = other[other["customer"] != "0007"]
-    with pytest.raises(CampaignError, match="1 row is gone: '0007'; 1 row holds other values: '0005'"):
+    was = table()["age"].iloc[5]
+    said = (
+        f"1 row is gone: '0007'; 1 row holds other values: '0005'. In '0005' the column 'age' was {was}, and is 999.0"
+    )
+    with pytest.raises(CampaignError, match=said):
         opened(tmp_path, other)
-    with pytest.warns(UserWarning, match="1 row is gone: '0007'; 1 row holds other values: '0005'. The table is used"):
+    with pytest.warns(UserWarning, match=f"{said}. The table is used"):
         campaign = opened(tmp_path, other, changes="take")
     rest = campaign.ask(N - 3 - ("0007" not in out))
     assert "0007" not in rest.index
