@@ -403,7 +403,6 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
 
     from ..campaign._store import cut
 
-    text = cut(" ".join(text.split())).replace("`labels` at the", "`--labels` at the")
-    text = without_python(text)
+    text = without_python(cut(" ".join(text.split()))).replace("`labels` at the", "`--labels` at the")
     text = re.sub("^Found unknown categories .*", "The model ignores categories that no row of the table has.", text)
     return re.sub(r"`([a-z_.]+)`(=?)", named, text)

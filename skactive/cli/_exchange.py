@@ -333,8 +333,8 @@ def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) ->
     from ..campaign._page import labelling_page
 
     closed, folder = campaign._settings["labels"] is not None, output.absolute().parent
-    asked, dialect = {**campaign._questions(), "guesses": guesses, "title": output.stem}, dialect_of(campaign)
-    asked["marks"] = dialect.sep or ",", dialect.mark or "."
+    marks = dialect_of(campaign).sep or ",", dialect_of(campaign).mark or "."
+    asked = {**campaign._questions(), "guesses": guesses, "title": output.stem, "marks": marks}
     return {output: labelling_page(rows, **asked, closed=closed, folder=folder).encode()}
 
 

@@ -393,9 +393,9 @@ def test_after_rows_came_the_sentences_name_the_rows_that_an_accuracy_is_about(t
     found = campaign.status(report=False).accuracy
     assert (found.n_labels, found.n_apart, found.is_of_table) == (40, 60, False)
     rows, said = f"{found.n_rows} rows", str(found)
-    assert f"for the {rows} without a label that were in the table before batch 1, not for later ones" in said
+    assert f"for the {rows} without a label that were there before batch 1, not for later ones" in said
     assert "of the model on these and the 100 labelled rows" in said
-    assert f"and what is left of the {rows} from before batch 1: 'b': 44" in said
+    assert f"and what is left of these {rows}: 'b': 44" in said
 
 
 def test_accuracy_after_a_typical_batch_says_what_counts_and_tells_a_value_once_the_interval_is_narrow(tmp_path):

@@ -49,9 +49,8 @@ def labelling_page(
     *Save* downloads a CSV, week1_labelled.csv of week1.html, with the columns ``id``, ``target`` and ``skip`` (1 for a
     row that was skipped). ``closed`` refuses other labels than ``labels``. A guess is hidden until the person asks for
     it, at each row anew: one seen first biases the label towards the model. An image is shown from its file, by a path
-    relative to ``folder`` where the page will be; web addresses are shown as text. ``marks`` are the separator of the
-    CSV and the decimal mark of all numbers. ``live`` is the name by which the page keeps answers for a server, which
-    sends the rows.
+    relative to ``folder`` where the page will be; web addresses are shown as text. ``marks`` part the fields of the
+    CSV, and decimals. ``live`` is the name by which the page keeps answers for a server, which sends the rows.
     """
     if len({id, target, "skip"}) < 3:
         raise ValueError(f'The page saves columns {id!r}, {target!r} and "skip": they must have three names.')

@@ -111,7 +111,8 @@ function undo() {
 // ---- saving
 
 function csv() {
-  const field = (text) => (/[",;|\t\r\n]/.test(text) || text.includes(separator) ? `"${text.replaceAll('"', '""')}"` : text);
+  const isPlain = (text) => !/[",;|\t\r\n]/.test(text) && !text.includes(separator);
+  const field = (text) => (isPlain(text) ? text : `"${text.replaceAll('"', '""')}"`);
   const given = (i) => [state.answers[i]?.label ?? "", state.answers[i]?.skip ? "1" : "", state.remarks[i] ?? ""];
   const lines = [[batch.id, batch.target, "skip", "remark"], ...batch.rows.map(({ id }, i) => [id, ...given(i)])];
   const width = Object.values(state.remarks).some(Boolean) ? 4 : 3;
@@ -288,8 +289,9 @@ function snippet({ cells }) {
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const withPoint = (text) => (mark === "," ? text.replace(".", "?").replace(",", ".") : text);
-const isNumber = (text) => NUMBER.test(withPoint(text)) && Number.isFinite(Number(withPoint(text)));
-const same = (a, b) => a.toLowerCase() === b.toLowerCase() || (batch.numeric && Number(withPoint(a)) === Number(withPoint(b)));
+const number = (text) => (NUMBER.test(withPoint(text)) ? Number(withPoint(text)) : NaN);
+const isNumber = (text) => Number.isFinite(number(text));
+const same = (a, b) => a.toLowerCase() === b.toLowerCase() || (batch.numeric && number(a) === number(b));
 const holds = (label, text) => label.toLowerCase().includes(text.toLowerCase());
 const fitting = (text) => labels().filter((label) => holds(label, text) || same(label, text));
 
@@ -316,7 +318,8 @@ function add(text) {
   answer({ label: text });
 }
 
-const notANumber = (text) => `${text} is not a number. Write it like 12 or -3${mark}5, with a ${mark === "." ? "point" : "comma"}.`;
+const sign = mark === "," ? "comma" : "point";
+const notANumber = (text) => `${text} is not a number. Write it like 12 or -3${mark}5, with a ${sign}.`;
 
 // ---- keys and buttons
 
