@@ -271,6 +271,6 @@ def _vertex(values_N: Floats, among: Indices, length: float) -> int:
 
 def _warn_residual_gone(n_found: int, k: int, why: str) -> None:
     warn(
-        f"ACS-FW found {n_found} of the {k} rows: no other candidate comes nearer to the log-likelihood of "
+        f"ACS-FW found {n_found} of the {k} rows: no other that may be picked comes nearer to the log-likelihood of "
         f"the pool under these draws. The other {k - n_found} rows have the largest norms and weight 0. {why}"
     )

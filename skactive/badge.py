@@ -172,7 +172,7 @@ def _seed(points: PointSet, allowance: Allowance, rng: np.random.Generator) -> I
     n_others = len(allowance.picks) - n_apart
     if n_others:
         is_sure = not points.squared_norms.any()
-        why = "all are 0, as with a model that is sure" if is_sure else "no other candidate differs"
+        why = "all are 0, as with a model that is sure" if is_sure else "no other row that may be picked differs"
         warn(
             f"BADGE found {n_apart} of the {n_apart + n_others} rows by their gradients: {why}. The other {n_others} "
             "rows were drawn uniformly at random."

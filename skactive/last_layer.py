@@ -229,7 +229,8 @@ class LastLayerClassifier(ClassifierMixin, BaseEstimator):
     def _fitted_net(self, X: Any, y: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
         """The net, and all labels: those seen, those declared, and those of a net that is fitted here."""
         classes = check_classes(y, self.classes)
-        if self.net is None or is_fitted(_last_step(self.net)):
+        can_be_asked = hasattr(self.net, "predict") and not isinstance(self.net, Pipeline)
+        if self.net is None or is_fitted(_last_step(self.net), (lambda: X[:1]) if can_be_asked else None):
             return self.net, classes
         net = clone(self.net)
         if isinstance(_last_step(net), NeuralNet):

@@ -152,3 +152,8 @@ def test_a_query_is_acs_fw_on_the_draws_of_the_model_and_reports_its_weights():
     np.testing.assert_allclose(query.scores_, np.linalg.norm(oracle_vectors(draws), axis=1), rtol=1e-9)
     np.testing.assert_allclose(query.weights_, core.weights, rtol=1e-6)
     assert query.n_informative_ == core.n_informative < 30
+
+
+def test_a_single_draw_is_refused():
+    with pytest.raises(ValueError, match="`n_draws` must be 2 or more for ACS-FW"):
+        acs_fw(some_draws(n_draws=1), 2)

@@ -138,6 +138,25 @@ def test_a_net_that_is_not_fitted_is_trained_anew_at_every_fit():
     np.testing.assert_array_equal(first.embed(X), fitted.net_.embed(X))
 
 
+class Kept(BaseEstimator):
+    """Keeps what it learns in ``net``, which says nothing to scikit-learn."""
+
+    def fit(self, X, y):
+        self.net = MCDropoutClassifier((8,), max_epochs=1).fit(X, y)
+        return self
+
+    def embed(self, X):
+        return self.net.embed(X)
+
+    predict = embed
+
+
+def test_a_net_that_keeps_no_underscore_is_used_as_it_is_if_it_answers():
+    fitted, new = Kept().fit(X, y), Kept()
+    assert head(fitted).fit(X, y).net_ is fitted
+    assert head(new).fit(X, y).net_ is not new
+
+
 def test_a_frozen_net_survives_a_clone(net):
     twin = clone(head(FrozenEstimator(net)).fit(X, y))
     with pytest.raises(NotFittedError):

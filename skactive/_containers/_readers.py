@@ -97,8 +97,8 @@ class GivenBlocks(Source):
     def read(self, wanted: Indices | None) -> Iterator[tuple[int, Any]]:
         if self.is_once and self.X.is_read:
             raise ValueError(
-                "the blocks come from an iterator that was read before, which works once: give `skactive.blocks` a "
-                "function that returns a new one"
+                "the blocks come from an iterator that was read before, and can be read only once: give "
+                "`skactive.blocks` a function that returns a new one"
             )
         self.X.is_read, source, start = True, self.X.source, 0
         for i, given in enumerate(source() if callable(source) else source):

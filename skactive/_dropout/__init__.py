@@ -1,9 +1,10 @@
 """Functions drawn from torch modules with dropout, exactly as they are."""
 
-from ._draws import FixedDraws, FrozenNet, is_close
+from ._draws import FixedDraws
 from ._dropout_calls import Pass, plain_pass
+from ._frozen_net import FrozenNet, copy_of, is_close
 from ._random_calls import TrainingRandom
-from ._rows import BLOCK, InBlocks, Rows, TensorRows, differ, rows_of_outputs, spread
+from ._rows import BLOCK, InBlocks, Rows, TensorRows, rows_of_outputs, spread
 
 __all__ = [
     "BLOCK",
@@ -14,7 +15,7 @@ __all__ = [
     "Rows",
     "TensorRows",
     "TrainingRandom",
-    "differ",
+    "copy_of",
     "is_close",
     "plain_pass",
     "rows_of_outputs",

@@ -21,9 +21,9 @@ from .._utils.validation import check_n_draws
 from ._dropout_calls import PROBES, OtherCallsError, Pass, Site, Sites, folded_error, most_kept, plain_pass
 from ._first_look import generators_of, learn_random_calls, no_other_randomness
 from ._frozen_net import Forward, FrozenNet, RowsMixedError, is_close, rows_mixed_error, without_covers
-from ._pruned_networks import PrunedNetworks, are_row_by_row, key_of, prunable
+from ._pruned_networks import PrunedNetworks, is_row_by_row, key_of, prunable
 from ._recording import Recording, record
-from ._rows import Rows, copied, differ, is_out_of_memory, rows_of_outputs, spread
+from ._rows import Rows, copied, is_out_of_memory, rows_of_outputs, spread
 
 _MOST_PLANS = 8  # shapes of blocks that are remembered
 
@@ -87,7 +87,7 @@ class FixedDraws(FrozenNet):
         """The batch size, halved until what the largest dropout gets for a block fits the memory to be kept free."""
         batch_size = rows_of_outputs(batch_size, self._plain_one, self.n_draws)
         of_row = 4 * max(math.prod(site.shape) for site in self._sites.at)  # bytes: floats, or wider ones
-        while batch_size > 1 and batch_size * of_row > most_kept(_tensors_of(self.module)[0].device):
+        while batch_size > 1 and batch_size * of_row > most_kept(self._plain_one.device):
             batch_size = (batch_size + 1) // 2
         return batch_size
 
@@ -96,7 +96,7 @@ class FixedDraws(FrozenNet):
         return torch.stack([self._run(k, batch, n_rows) for k in range(self.n_draws)])
 
     def _check_draws(self, rows: Rows, block: range) -> None:
-        """Check a draw of some rows, until rows that differ were checked."""
+        """Check a draw of some rows, until it is known to which the numbers of parts of rows go."""
         if self._is_checked:
             return
         some = spread(block, 32) if self._sites.reads_values else spread(block)
@@ -105,14 +105,12 @@ class FixedDraws(FrozenNet):
         for self._sites.parts_first in (known, not known):
             try:
                 self.check_rows(lambda batch, n_rows: self._run(0, batch, n_rows), rows, some)
-                are_shown = self._check_parts(rows, some)
-                break
+                self._is_checked = self._check_parts(rows, some)
+                return
             except RowsMixedError:
                 if not self._sites.folded:
                     raise
-        else:
-            raise folded_error()
-        self._is_checked = are_shown and differ(rows, some)
+        raise folded_error()
 
     def _check_parts(self, rows: Rows, some: list[int]) -> bool:
         """Check that the numbers of a row's parts go to this row; whether there was one whose answer shows it.
@@ -167,9 +165,9 @@ class FixedDraws(FrozenNet):
 
     def _plan(self, batch: Any, n_rows: int) -> tuple[Plan | None, Tensor | None]:
         """The quickest way to all draws of blocks of one kind, and the draws of this one; None is whole passes."""
-        # In place, dropout would change what draws share. Where a net counts on that, the last draw differs below.
+        # In place, dropout would change what draws share. Where a net counts on that, a draw as written differs.
         recording = record(self.outputs, batch, _tensors_of(self.module), Pass(self._sites, 0, n_rows, in_place=False))
-        if recording is None or not recording.drawn:
+        if recording is None or not recording.drawn or not is_close(recording.written, self._run(0, batch, n_rows)):
             return None, None
         plan = self._plan_of(recording, n_rows)
         try:
@@ -181,7 +179,7 @@ class FixedDraws(FrozenNet):
         last = self.n_draws - 1  # shows whether a draw changes the next
         is_right = is_close(draws[0], recording.written) and is_close(draws[-1], self._run(last, batch, n_rows))
         self._may_be_quick = is_right
-        if is_right and are_row_by_row([*recording.shared, *recording.drawn], self._sites):
+        if is_right and is_row_by_row(recording, self._sites):
             self._by_row.add(_kind_of(batch))
         return (plan, draws) if is_right else (None, None)
 

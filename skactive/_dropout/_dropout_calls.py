@@ -50,6 +50,7 @@ _NORMALISERS: dict[Any, str] = {
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, Tensor.sigmoid_, torch.sigmoid_), "sigmoids"),
     **dict.fromkeys((torch.special.expit, F.hardsigmoid), "sigmoids"),  # logits they would be taken for, silently
 }
+_LOOKED_AT: set[Any] = {*ANSWERED, *_READS, *_LAYERS, *_NORMALISERS}
 
 
 class OtherCallsError(NetError):
@@ -157,6 +158,8 @@ class Pass(RandomCalls):
 
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Answer the other random functions, note layers and the last softmax, and run the rest."""
+        if func not in _LOOKED_AT:  # most of them
+            return func(*args, **kwargs)
         if kwargs.get("generator") not in (None, *self._sites.generators):
             return func(*args, **kwargs)  # seeded in the pass, it gives the same numbers in each; checks find others
         if func in _LAWS:
@@ -204,7 +207,7 @@ class Pass(RandomCalls):
     def kept(self, x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
         kept = self._next(Site("dropout", shape, float(p)), shape, x.device)
         # In the memory format of x, if the mask is one for all rows: products of mixed formats are slow.
-        return torch.empty_like(x[:1]).copy_(kept) if len(kept) == 1 else kept.to(x.dtype)
+        return torch.empty_like(x[:1]).copy_(kept) if x.ndim > 2 and len(kept) == 1 else kept.to(x.dtype)
 
     def drop_steps(self, x: Tensor, p: float, n_rows: Tensor) -> Tensor:
         """Each step of a row gets the next entries of one mask, so a row of packed sequences may have any length."""
@@ -246,8 +249,8 @@ class Pass(RandomCalls):
         if self._draw is None:
             raise NetError(
                 f"`estimator` calls torch's {function} outside of training too, so that its outputs change from call "
-                "to call. Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do. "
-                "A net with random weights needs a method `sample_posterior(n_draws, rng)`."
+                "to call. Draw random numbers in training only (`if self.training:`), as torch.nn's dropout layers do, "
+                "concrete dropout too. A net with random weights needs a method `sample_posterior(n_draws, rng)`."
             )
         self.on_raw_call()
 

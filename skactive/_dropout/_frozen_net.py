@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import copy
 import inspect
+import io
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
@@ -20,6 +24,7 @@ from ._dropout_calls import ROW_BY_ROW, Pass, plain_pass
 from ._recording import NotRecordedError
 from ._rows import Rows, copied, is_out_of_memory, parts_of
 
+_SHARED = (type(threading.Lock()), type(threading.RLock()), io.IOBase, ModuleType)  # which nothing can copy
 _GOLDEN = 0.618034  # multiples of the golden ratio leave no part of a block out for long
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -120,7 +125,7 @@ class FrozenNet:
         if len(block) == 1:
             return
         place = int(len(block) * ((block.start + 1) * _GOLDEN % 1))
-        if not is_close(outputs[place : place + 1], answer(rows.take([block[place]]), 1), outputs):
+        if not is_close(outputs[place : place + 1], answer(rows.take(block[place : place + 1]), 1), outputs):
             raise rows_mixed_error(self.name)
 
     def check_count(self, outputs: Tensor, n_rows: int) -> None:
@@ -158,13 +163,14 @@ def is_close(answer: Tensor, expected: Tensor, among: Tensor | None = None) -> b
         return True
     eps = torch.finfo(answer.dtype).eps if answer.is_floating_point() else 0.0
     among = expected if among is None else among
-    answer, expected = answer.detach().cpu().double(), expected.detach().cpu().double()
-    differs = (answer != expected) & ~(answer.isnan() & expected.isnan())
+    ours, theirs = (x.detach().cpu().double().numpy() for x in (answer, expected))
+    differs = (ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))
     if not differs.any():
         return True
     # Half the digits of what outputs differ by, or 3 % if that is less, and three quarters of those of an offset: sums
     # in another order differ by less (by 4 eps of the largest in float32, 1 in bfloat16), noise and other rows by more.
-    excess = float((answer - expected)[differs].abs().max() - eps**0.75 * expected[differs].abs().max())
+    ours, theirs = ours[differs], theirs[differs]
+    excess = float(np.abs(ours - theirs).max()) - eps**0.75 * float(np.abs(theirs).max())
     return excess <= 0 or excess <= min(3 * eps**0.5, 0.03) * max(_spread(among), 1e-3)
 
 
@@ -197,10 +203,7 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
             "`estimator` must be a module in Python, but torch.export has fixed the mode and the dropout of this "
             f"{type(module).__name__}. Give the module that it was exported from."
         )
-    # `deepcopy` refuses tensors with a history, which old weight norm and kept activations leave in a module.
-    held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
-    copies |= {id(tensor): tensor.detach().clone() for tensor in held}
-    twin: Any = copy.deepcopy(module, copies).eval()
+    twin: Any = copy_of(module, copies).eval()
     for part in twin.modules():
         part._compiled_call_impl = None
         for name, function in list(vars(part).items()):
@@ -216,6 +219,14 @@ def _eval_copy(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
         parameter.grad = None
         parameter.detach_()  # copies that TorchScript makes have a history
     return twin
+
+
+def copy_of(module: nn.Module, copies: dict[int, Any]) -> nn.Module:
+    """A copy, also where `deepcopy` refuses: without the history of tensors, and with the same locks and open files."""
+    held = [tensor for part in module.modules() for tensor in parts_of(vars(part)) if not tensor.is_leaf]
+    shared = [value for part in module.modules() for value in parts_of(vars(part), _SHARED)]
+    copies |= {id(tensor): tensor.detach().clone() for tensor in held} | {id(value): value for value in shared}
+    return copy.deepcopy(module, copies)
 
 
 def without_covers(module: nn.Module) -> nn.Module:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -24,7 +25,7 @@ from torch.nn import functional as F
 
 from ._dropout_calls import Sites, most_kept
 from ._random_calls import ALPHA, DROPOUTS
-from ._recording import Call, Slot
+from ._recording import Call, Recording, Slot
 from ._rows import parts_of
 
 _MAX_TOGETHER = 2**17  # activations of the widest layer (512 KiB) in draws that go through one product on the CPU
@@ -52,7 +53,7 @@ _LINEAR = ("input", "weight", "bias")
 _NORM = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 
 # D dropout of units, U unitwise, H homogeneous, P pooling, B batch norm, L linear, C convolution, F flattening; and A,
-# dropout under one mask for all rows, which cannot be pruned
+# which cannot be pruned: dropout under one mask for all rows, embeddings
 _GRAMMAR = re.compile("D[DHP]*(?:(?:[LC][UHPB]*|F[HP]*)(?:D[DHP]*)?)*[LC][UHPB]*")
 _STAGE = re.compile("[DLCF][^LCF]*")
 
@@ -63,12 +64,19 @@ def prunable(chain: list[Call], sites: Sites) -> str:
     return match.group() if match else ""
 
 
-def are_row_by_row(calls: list[Call], sites: Sites) -> bool:
-    """Whether calls are known to treat each row by itself."""
-    return all(_letter(call, sites) != "-" for call in calls)
+def is_row_by_row(recording: Recording, sites: Sites) -> bool:
+    """Whether all calls that rows enter are known to treat each by itself."""
+    of_rows = set(recording.inputs)
+    for call in chain(recording.shared, recording.drawn):
+        if call.masks or call.taken & of_rows:
+            if _letter(call, sites, of_rows) == "-":
+                return False
+            of_rows.update(slot.number for slot in parts_of(call.outputs, Slot))
+    return True
 
 
-def _letter(call: Call, sites: Sites) -> str:
+def _letter(call: Call, sites: Sites, of_rows: Container[int] = range(sys.maxsize)) -> str:
+    """The letter of a call, given which values differ between rows."""
     function, n_axes = call.function, len(call.shape)
     if function in DROPOUTS:
         if not call.masks:
@@ -78,8 +86,10 @@ def _letter(call: Call, sites: Sites) -> str:
     if call.masks:
         return "-"
     if function is F.linear and n_axes == 2:
-        return "L" if _has_constant_weight(call, _LINEAR) else "-"
-    if function in _CONVOLUTIONS and _has_constant_weight(call, _CONVOLUTION):
+        return "L" if _has_constant_weight(call, _LINEAR, of_rows) else "-"
+    if function is F.embedding or (function is F.embedding_bag and len(call.before or ()) == 2):
+        return "A" if _has_constant_weight(call, _LINEAR, of_rows) else "-"
+    if function in _CONVOLUTIONS and _has_constant_weight(call, _CONVOLUTION, of_rows):
         given = _given(call, _CONVOLUTION)
         return "C" if given["weight"].ndim == n_axes and given.get("groups", 1) == 1 else "-"
     if function in _POOLS:
@@ -97,10 +107,11 @@ def _given(call: Call, names: tuple[str, ...]) -> dict[str, Any]:
     return {**dict(zip(names, call.args, strict=False)), **call.kwargs}
 
 
-def _has_constant_weight(call: Call, names: tuple[str, ...]) -> bool:
-    """Whether the input is a value of the pass, and the weight is a constant of the net."""
+def _has_constant_weight(call: Call, names: tuple[str, ...], of_rows: Container[int]) -> bool:
+    """Whether the input is a value of the pass, and the weight is the same for all rows."""
     given = _given(call, names)
-    return isinstance(given["input"], Slot) and isinstance(given["weight"], Tensor)
+    weight = given["weight"]
+    return isinstance(given["input"], Slot) and not (isinstance(weight, Slot) and weight.number in of_rows)
 
 
 # Stages: a layer, the functions of its units, and the dropout after them

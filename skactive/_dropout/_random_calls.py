@@ -44,6 +44,8 @@ class RandomCalls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func not in OF_ALL_PASSES:
+            return self.other(func, args, kwargs)
         if func in _BELOW:
             kwargs = {**kwargs, "inplace": True} if func.__name__.endswith("_") else kwargs
             func = _BELOW[func]
@@ -51,9 +53,7 @@ class RandomCalls(TorchFunctionMode):
             return self._dropout(func, *args, **kwargs)
         if func in _WITH_DROPOUT_INSIDE:
             return _WITH_DROPOUT_INSIDE[func](self, *args, **kwargs)
-        if func in _SLOPES:
-            return self._sloped(func, args, kwargs)
-        return self.other(func, args, kwargs)
+        return self._sloped(func, args, kwargs)
 
     @abstractmethod
     def other(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -230,18 +230,9 @@ def _recurrent(function: Any, mode: RandomCalls, *args: Any) -> tuple[Tensor, ..
         own = slice(i * directions, (i + 1) * directions)
         before = state[own] if isinstance(state, Tensor) else tuple(part[own] for part in state)
         layer = weights[i * n_weights : (i + 1) * n_weights]
-        layer = _in_one_piece(layer) if x.is_cuda else layer
         x, *after = function(x, *sizes, before, layer, has_biases, 1, 0.0, training, bidirectional, *layout)
         states.append(after)
     return x, *(torch.cat(parts) for parts in zip(*states, strict=True))
-
-
-def _in_one_piece(weights: list[Tensor]) -> list[Tensor]:
-    """Weights of a layer side by side, matrices first, as cuDNN wants them: it would move them itself, and say so."""
-    order = sorted(range(len(weights)), key=lambda i: -weights[i].ndim)
-    piece = torch.cat([weights[i].flatten() for i in order])
-    parts = dict(zip(order, piece.split([weights[i].numel() for i in order]), strict=True))
-    return [parts[i].view_as(weight) for i, weight in enumerate(weights)]
 
 
 _WITH_DROPOUT_INSIDE: dict[Any, Callable[..., Any]] = {

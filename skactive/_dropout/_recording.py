@@ -32,8 +32,6 @@ _OF_ANY_SIZE = {  # calls whose outputs have a shape that depends on values, whi
     *("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "_unique", "_unique2", "unique_dim"),
     *("_pack_padded_sequence", "bincount", "nested_tensor", "as_nested_tensor", "_nested_tensor_from_mask"),
 }
-
-
 _NESTED = tuple, list, dict, slice
 _NO_PASS = nullcontext()
 

@@ -126,13 +126,6 @@ def spread(block: range, n_rows: int = 4) -> list[int]:
     return list(block[:: max(1, len(block) // n_rows)][:n_rows])
 
 
-def differ(rows: Rows, some: list[int]) -> bool:
-    """Whether some rows are not all equal; rows without tensors are taken to differ."""
-    ours, firsts = (list(parts_of(rows.take(which))) for which in (some, [some[0]] * len(some)))
-    are_known = bool(ours) and all(x.device.type != "meta" for x in ours)
-    return len(some) > 1 and not (are_known and all(torch.equal(*pair) for pair in zip(ours, firsts, strict=False)))
-
-
 # Nested values, as arguments and outputs of modules are
 
 

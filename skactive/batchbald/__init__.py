@@ -108,8 +108,8 @@ def _is_exhausted(result: BatchBALDResult) -> bool:
 def _warn(result: BatchBALDResult, k: int, why: str) -> None:
     warn(
         f"BatchBALD chose {result.n_informative} of the {k} rows by their gain; together they carry "
-        f"{result.information:.4g} of at most log(n_draws) = {result.ceiling:.4g} nats. Any further gain of a "
-        f"candidate is within rounding of 0, so the other {k - result.n_informative} rows were drawn by power "
+        f"{result.information:.4g} of at most log(n_draws) = {result.ceiling:.4g} nats. Any further gain of a row "
+        f"that may be picked is within rounding of 0, so the other {k - result.n_informative} rows were drawn by power "
         f"sampling from the BALD scores. {why}"
     )
 

@@ -82,7 +82,7 @@ class Accuracy:
     n_uncounted : int
         Labels without known probabilities, which are not used: typical rows, batches with limits, the top of a ranking.
     n_apart : int
-        Labels from other batches, not used as rows were added, withdrawn or labelled unasked in between.
+        Labels from other batches, not used because rows were added, withdrawn or labelled unasked in between.
     first_batch : int
         First batch whose labels are used.
     is_of_table : bool

@@ -22,7 +22,7 @@ from ._store import CampaignError
 MOST_ROWS = 20_000  # of the table, at even distances, that decide
 MOST_CATEGORIES = 40  # different texts; with more of them, a column is free text
 NEARLY_ALL = 0.95  # cells that fit, so that a column is numbers or dates with some gaps or slips
-DATES = ("ISO8601", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y")  # the first that fits
+DATES = ("ISO8601", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y")  # that which fits most
 GAPS = ["NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-nan", "NULL", "Null", "null", "None", "none"]
 
 OTHER = {".": ",", ",": "."}
@@ -121,8 +121,9 @@ def _reading_of(column: pd.Series, decimal: str | None) -> Reading:
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _of_words(found)
     said = found[~_is_gap_word(found)]
-    dates = (Reading("date", form=form) for form in DATES)
-    for reading in (*dates, _number_reading(said, decimal)):
+    dates = [Reading("date", form=form) for form in DATES]
+    date = max(dates, key=lambda reading: read(said, reading).notna().mean())  # a few days above 12 tell the month
+    for reading in (date, _number_reading(said, decimal)):
         if reading is not None and _explains(reading, said):
             return reading
     return _of_words(found)
@@ -173,7 +174,8 @@ def spelling_of(digits: pd.Series, decimal: str | None) -> Reading:
 
 def _pattern(mark: str, grouped: bool | int) -> str:
     mark, other = re.escape(mark), re.escape(OTHER[mark])
-    parted = rf"|[1-9][0-9]{{0,2}}(?:[{other}'][0-9]{{3}})+" if grouped else ""
+    # one number parts its thousands by one mark: in "63'147,773" the comma is the decimal mark
+    parted = rf"|[1-9][0-9]{{0,2}}(?:(?:{other}[0-9]{{3}})+|(?:'[0-9]{{3}})+)" if grouped else ""
     return rf"[-+]?(?:(?:0|[1-9][0-9]*{parted})(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][-+]?[0-9]+)?"
 
 

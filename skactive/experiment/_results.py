@@ -271,7 +271,7 @@ class Summary:
         if all(row["n_trials"] >= statistics.fewest_trials(n) for row in compared):
             return _NOTE
         fewest = statistics.fewest_trials(n)
-        return f"{_NOTE}\np and verdicts need {fewest} trials or more (comparisons: {n}): with fewer no p is 0.05."
+        return f"{_NOTE}\np and verdicts need {fewest} trials or more (comparisons: {n}): with fewer no p can be 0.05."
 
     def _tables(self) -> list[html.Table]:
         """The texts that are shown, a table for each score."""

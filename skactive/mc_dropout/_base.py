@@ -16,7 +16,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._dropout import BLOCK, FixedDraws, FrozenNet, InBlocks, Rows, TrainingRandom
+from .._dropout import BLOCK, FixedDraws, FrozenNet, InBlocks, Rows, TrainingRandom, copy_of
 from .._utils.devices import best_float, one_torch_thread
 from .._utils.randomness import check_random_state
 from .._utils.types import Activation, BaseEstimator, Optimizer
@@ -235,7 +235,7 @@ class BaseMCDropout(BaseEstimator, ABC):
         mask_seed = rng.integers(2**63, size=4).tolist()
         x = to_tensor(data.X[:8], torch.device("cpu"))
         with torch.device("cpu"), TrainingRandom(rng):
-            module = copy.deepcopy(self.net_.module_).cpu() if goes_on else self._build_module(n_outputs, x)
+            module = copy_of(self.net_.module_, {}).cpu() if goes_on else self._build_module(n_outputs, x)
             outputs = training.try_module(module.float(), x)  # lazy layers draw their weights now
         has_several = data.target.ndim > 1
         self._check_outputs(outputs, n_outputs, has_several)

@@ -7,7 +7,6 @@ the global generator), rows have weights, and torch's random numbers come from t
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from skorch.helper import predefined_split
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._dropout import TrainingRandom
+from .._dropout import TrainingRandom, copy_of
 from .._utils.types import Output
 from .._utils.validation import check_sample_weight, shown, warn
 
@@ -66,7 +65,7 @@ def mlp(n_features: int, hidden: int | Sequence[int], n_outputs: int, activation
 def module_of_user(source: Any, params: Mapping[str, Any] | None, n_features_in: int, n_outputs: int) -> nn.Module:
     """A copy of a module, or what a class or function makes; it gets the dimensions that its signature names."""
     if isinstance(source, nn.Module):
-        return copy.deepcopy(source).cpu()
+        return copy_of(source, {}).cpu()
     dimensions = {"n_features_in": n_features_in, "n_outputs": n_outputs}
     named = {name: dimensions[name] for name in inspect.signature(source).parameters if name in dimensions}
     module = source(**{**named, **(params or {})})

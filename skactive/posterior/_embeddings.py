@@ -31,7 +31,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from skorch import NeuralNet
 from torch import Tensor, nn
 
-from .._dropout import FrozenNet, InBlocks, Rows, differ, rows_of_outputs, spread
+from .._dropout import FrozenNet, InBlocks, Rows, rows_of_outputs, spread
 from .._utils.types import Embedding
 from .._utils.validation import as_array, class_outputs, name_or_callable
 from ._ensembles import FORESTS, leaf_type, of_trees
@@ -205,9 +205,8 @@ class TappedNet(InBlocks):
             return self._net.plain(batch, n_rows)[0]
 
         if not self._is_checked and len(block) > 1:
-            some = spread(block)
-            self._net.check_rows(plain, rows, some)
-            self._is_checked = differ(rows, some)
+            self._net.check_rows(plain, rows, spread(block))
+            self._is_checked = True
         outputs, embeddings = self._net.tapped(rows, block)
         self._net.check_one(plain, rows, block, outputs)
         return outputs, embeddings

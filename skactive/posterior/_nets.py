@@ -116,27 +116,22 @@ class TorchModule(NetAdapter):
 
     def learn(self, net: FrozenNet, rows: Rows) -> None:
         outputs, masks = net.plain(rows.take(range(1)), 1, range(sys.maxsize))
-        _check_class_outputs(outputs.unsqueeze(0))
+        if outputs.ndim < 2 or outputs[0].numel() < 2:
+            raise ValueError(
+                "`estimator` is a torch module and must return one column for each class. Got outputs of shape "
+                f"{tuple(outputs.shape)} for a batch. Wrap a binary or a regression net in skorch's "
+                "NeuralNetBinaryClassifier or NeuralNetRegressor, or in MCDropoutClassifier or MCDropoutRegressor."
+            )
         self._returns, axis = _what_is_returned(outputs, masks, getattr(self.module, "class_axis", None))
         self._axis = 1 if self._returns == "sigmoids" else class_axis_of(self.module, outputs, axis)
 
     def answer(self, outputs: Tensor) -> Tensor:
-        _check_class_outputs(outputs)
         if self._returns == "sigmoids":
             return torch.stack([1 - outputs, outputs], 2)
         outputs = outputs.movedim(self._axis + 1, 2)
         if self._returns == "logits":
             return outputs.softmax(2)
         return outputs.exp() if self._returns == "log_probabilities" else outputs
-
-
-def _check_class_outputs(outputs: Tensor) -> None:
-    if outputs.ndim < 3 or outputs[0, 0].numel() < 2:
-        raise ValueError(
-            "`estimator` is a torch module and must return one column for each class. Got outputs of shape "
-            f"{tuple(outputs.shape[1:])} for a batch. Wrap a binary or a regression net in skorch's "
-            "NeuralNetBinaryClassifier or NeuralNetRegressor, or in MCDropoutClassifier or MCDropoutRegressor."
-        )
 
 
 def _what_is_returned(outputs: Tensor, masks: Pass, class_axis: int | None) -> tuple[str, int | None]:
@@ -176,10 +171,10 @@ def class_axis_of(net: Any, outputs: Tensor, found: int | None) -> int:
     if axis not in {*range(1, n_axes), *range(1 - n_axes, 0)} or outputs.shape[axis] < 2:
         raise NetError(
             "`estimator` must name by an attribute `class_axis` the axis of its outputs that holds the classes, "
-            f"where this is ambiguous. Got {axis} from this {type(net).__name__}, whose outputs have shape "
-            f"{tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses have "
-            "it, and -1 for (n_rows, n_tokens, n_classes). Outputs that are labels each leave a module by a sigmoid, "
-            "or a skorch net by BCEWithLogitsLoss."
+            f"two or more, where this is ambiguous. Got {axis} from this {type(net).__name__}, whose outputs have "
+            f"shape {tuple(outputs.shape)} for one row. It is 1 for (n_rows, n_classes, n_tokens), as torch's losses "
+            "have it, and -1 for (n_rows, n_tokens, n_classes). Outputs that are labels each leave a module by a "
+            "sigmoid, or a skorch net by BCEWithLogitsLoss."
         )
     return int(axis) % n_axes
 
@@ -263,7 +258,7 @@ class SkorchNet(NetAdapter):
         if ours.device.type == "meta" or ours.dtype is torch.bfloat16:  # which numpy, and skorch, lack
             return
         with plain_pass(1):
-            predicted = getattr(self._around(net.module), self._method)(rows.first_row())
+            predicted = getattr(self._around(net.module), self._method)(containers.take_rows(rows.x, np.array([0])))
         theirs = torch.from_numpy(np.asarray(predicted, dtype=np.float64)).reshape(ours.shape)
         if not is_close(ours.to("cpu"), theirs.to(ours.dtype)):
             ours_first, theirs_first = ([round(v, 4) for v in p.flatten().tolist()[:5]] for p in (ours, theirs))
@@ -311,27 +306,21 @@ class _PlainRows(TensorRows):
         x = super().take(rows)
         return x, torch.zeros(len(x), device="cpu")
 
-    def first_row(self) -> Any:
-        return self.x[:1]
-
 
 class _BatchRows:
     """Batches by the net's own dataset, iterator and collate function."""
 
     def __init__(self, net: NeuralNet, X: Any) -> None:
-        self._net, self.X = net, X
+        self._net, self.x = net, X
 
     def __len__(self) -> int:
-        return containers.count_rows(self.X)
+        return containers.count_rows(self.x)
 
     def take(self, rows: range | list[int]) -> Any:
-        dataset = self._net.get_dataset(containers.take_rows(self.X, np.array(rows)))
+        dataset = self._net.get_dataset(containers.take_rows(self.x, np.array(rows)))
         net = _with_module(self._net, self._net.module_, iterator_valid__batch_size=len(rows))
         (batch,) = net.get_iterator(dataset, training=False)
         return batch
-
-    def first_row(self) -> Any:
-        return containers.take_rows(self.X, np.array([0]))
 
 
 def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
@@ -342,16 +331,12 @@ def _with_module(net: NeuralNet, module: nn.Module, **params: Any) -> NeuralNet:
     twin = object.__new__(type(net))  # skorch's own copies are made by way of files
     vars(twin).update(vars(net), module_=module, _set_training=_leave_mode, **params)
     if net.iterator_valid is torch.utils.data.DataLoader:
-        vars(twin).update(iterator_valid__generator=_generator(), iterator_valid__num_workers=0)
+        device = torch.get_default_device()  # on which torch's DataLoader draws a number
+        own = torch.Generator("cpu" if device.type == "meta" else device)
+        vars(twin).update(iterator_valid__generator=own, iterator_valid__num_workers=0)
         given = {f"iterator_valid__{name}": value for name, value in _IN_ORDER.items()}
         vars(twin).update({name: value for name, value in given.items() if name in vars(twin)})
     return twin
-
-
-def _generator() -> torch.Generator:
-    """A generator for torch's DataLoader, which draws a number on the default device."""
-    device = torch.get_default_device()
-    return torch.Generator("cpu" if device.type == "meta" else device)
 
 
 def _leave_mode(training: bool = True) -> None:

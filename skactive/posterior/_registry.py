@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import VotingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import validate_data
 
 from .. import _containers as containers
@@ -142,6 +144,13 @@ def kind_from(predict_draws: Any, estimator: Any, draws: Any) -> str:
 
 def prediction_as_draw(estimator: Any) -> PredictDraws:
     """The predictive distribution of a classifier as a single draw, for scores that need no more."""
+    members = estimator.estimators_ if isinstance(estimator, VotingClassifier) else ()
+    frozen = [member for member in members if isinstance(member, FrozenEstimator)]
+    if not all(np.array_equal(member.classes_, estimator.classes_) for member in frozen):
+        raise ValueError(
+            f"`estimator` must have members that know all its classes, {estimator.classes_}, for a soft vote to "
+            'average columns, and one was fitted to others before. Leave it out, or score draws, as "bald" does.'
+        )
     return lambda X: class_outputs(estimator.predict_proba(X), estimator)[np.newaxis]
 
 

@@ -244,7 +244,7 @@ class BatchQuery(BaseEstimator, ABC):
             is chosen, and where rows of a batch depend on each other (with a ``diversity``, or in joint queries such as
             `BADGEQuery`) they count as chosen, so that the batch does not repeat them.
         limits : Limits, optional
-            Constraints on the batch: most or least rows per group, a budget, rows that must be in it.
+            Constraints on the batch: the most or fewest rows per group, a budget, rows that must be in it.
 
         Returns
         -------

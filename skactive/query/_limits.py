@@ -48,7 +48,7 @@ _RULES = {
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Constraints on a batch: the most or least rows per group, a budget, rows that must be in it.
+    """Constraints on a batch: the most or fewest rows per group, a budget, rows that must be in it.
 
     For ``limits`` of a query's ``select``, and of ``learner.query`` in modAL. Each pick follows the law of the query
     among the rows that are still allowed: those that a full batch can contain. Log-probabilities are of this law.
@@ -61,7 +61,7 @@ class Limits:
     max_per_group : int or dict of group to int, optional
         The most rows of each group in a batch; groups that a dict does not name have no such limit.
     at_least : dict of group to int, optional
-        The least rows of some groups in a batch.
+        The fewest rows of some groups in a batch.
     costs : array-like of shape (n_points,), optional
         Cost of the label of each row of the pool: finite numbers, 0 or larger, matched as ``groups`` are.
     budget : float, optional

@@ -104,7 +104,7 @@ _ROUNDING = 1e-9  # by which a probability of 1 may seem to be above it
 
 
 def lure_weights(log_proba: ArrayLike, n_pool: int) -> Floats:
-    r"""Floats that make the mean over picks an unbiased estimate of the mean over the pool.
+    r"""Weights that make the mean over picks an unbiased estimate of the mean over the pool.
 
     :math:`v_m = 1 + \frac{N - M}{N - m} \left( \frac{1}{(N - m + 1) q_m} - 1 \right)`. Never negative, 1 each when the
     whole pool was bought or all picks were uniform, so they serve as ``sample_weight`` of an unbiased training loss.

@@ -105,7 +105,7 @@ def rho(draws: Tensor, *, treatment: Any) -> Tensor:
 def tau(draws: Tensor) -> Tensor:
     r"""Variance of the effect of the treatment, :math:`Var_k[\mu_k(x, 1) - \mu_k(x, 0)]`.
 
-    Parameters and returned values are those of `mu`, but the treatment has no effect.
+    Parameters and returned values are those of `mu`, without the treatment.
 
     Examples
     --------

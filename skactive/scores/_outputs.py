@@ -20,14 +20,11 @@ from .._utils.types import Indices, Reduce
 from .._utils.validation import AXES, DrawsError, as_array, check_scores, plain_array
 from ._arithmetic import device_of, fold
 
-_TILE_ELEMENTS = 2**20  # 8 MiB of float64, where several rows have to be copied; one row is a view
+_TILE_ELEMENTS = 2**20  # 8 MiB of float64, where rows, or the outputs of one that count, have to be copied
 
 
 def score_outputs(score: Callable[..., Any], draws: Any, kind: str, side: Mapping[str, Any], mask: Any = None) -> Any:
-    """Scores of all outputs, (n_points, *outputs), by a score of points; NaN where the mask is False.
-
-    The score gets some rows at a time.
-    """
+    """Scores of all outputs, (n_points, *outputs), by a score of points; NaN where the mask is False."""
     n_axes, shape = AXES[kind], tuple(draws.shape)
     if "target_draws" in side:
         raise ValueError(
@@ -45,11 +42,13 @@ def score_outputs(score: Callable[..., Any], draws: Any, kind: str, side: Mappin
         rows = slice(start, start + step)
         points, found = _as_points(flat[:, rows], n_axes), scores[rows].view(-1)  # to be filled in
         of_rows = {name: value[rows].ravel() for name, value in side.items()}
-        which = np.arange(len(found)) if counts is None else np.flatnonzero(counts[rows])
-        if len(which) < len(found):
-            points, of_rows = points[:, which], {name: value[which] for name, value in of_rows.items()}
-        with _outputs_named(start, which, of_all):
-            found[which] = torch.as_tensor(score(points, **of_rows), dtype=scores.dtype, device=device)
+        parts: list[Any] = [slice(None)]  # of one row a view
+        if counts is not None:
+            parts = np.array_split(np.flatnonzero(counts[rows]), max(1, int(np.prod(points.shape)) // _TILE_ELEMENTS))
+        for part in parts:
+            of_part = {name: value[part] for name, value in of_rows.items()}
+            with _outputs_named(start, np.arange(len(found))[part], of_all):
+                found[part] = torch.as_tensor(score(points[:, part], **of_part), dtype=scores.dtype, device=device)
     scores = scores.reshape(of_all)
     return scores if isinstance(draws, Tensor) else scores.numpy()
 

@@ -144,7 +144,7 @@ def check_block(block: Any, first_point: int, tolerance: float | None, name: str
 def has_fast_mean(draws: Any) -> bool:
     """Whether numpy can add up draws without a float64 copy. With a single class there is only the sum itself."""
     in_memory = not isinstance(draws, Tensor) or (draws.device.type == "cpu" and draws.layout == torch.strided)
-    return in_memory and draws.shape[2] > 1 and str(draws.dtype).removeprefix("torch.") in ("float32", "float64")
+    return in_memory and draws.shape[2] > 1 and draws.dtype.itemsize in (4, 8)  # bytes: not of half precision
 
 
 def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
@@ -173,7 +173,7 @@ def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor
 def _checked_mean(part_KnC: Any, first_point: int, tolerance: float) -> Tensor:
     """The mean over draws (C, n) of probabilities, float64; rows are checked one by one where it leaves doubt."""
     strides = np.abs(part_KnC.strides)
-    if min(part_KnC.strides) < 0 or strides[0] < strides[1:].max():
+    if min(part_KnC.strides) < 0 or strides[0] < strides[1:].max() or not part_KnC.dtype.isnative:
         part_KnC = np.array(part_KnC, np.float64, order="C")  # else numpy might add in another order
     with np.errstate(invalid="ignore", over="ignore"):
         sums_nC = np.add.reduce(part_KnC, axis=0, dtype=np.float64)

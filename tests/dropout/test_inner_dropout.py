@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from skactive import sample_posterior
 from skactive._dropout import Pass, _dropout_calls, _random_calls
 from skactive._dropout._dropout_calls import Sites
-from skactive._dropout._random_calls import _in_one_piece
 
 
 class Masked:
@@ -160,13 +159,6 @@ def test_recurrent_layers_drop_what_one_passes_on_to_the_next(kind, options):
     assert [site.shape for site in masks.sites.at] == [
         (1, 5, h.shape[-1]) if rows_axis == 0 else (7, 1, h.shape[-1])
     ] * 2
-
-
-def test_weights_of_a_layer_are_put_side_by_side_for_cudnn():
-    given = nn.LSTM(4, 3, bidirectional=True)._flat_weights
-    assert all(map(torch.equal, _in_one_piece(given), given))
-    starts = [weight.storage_offset() for weight in _in_one_piece(given)]
-    assert starts == [0, 48, 168, 180, 84, 132, 192, 204]  # matrices, then biases, of both directions
 
 
 @pytest.mark.filterwarnings("ignore:dropout option adds dropout")

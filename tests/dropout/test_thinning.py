@@ -1,6 +1,9 @@
 """Fixed-mask draws of torch modules."""
 
+import logging
 import math
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -10,19 +13,25 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
+from skactive import MCDropoutClassifier
 from skactive._dropout import InBlocks, Pass, TensorRows, _dropout_calls, _pruned_networks
-from skactive._dropout._pruned_networks import prunable
+from skactive._dropout._pruned_networks import is_row_by_row, prunable
 from skactive._dropout._recording import record
 
 
-def calls_left(module, x):
-    """How many calls behind the first dropout are not pruned; None if all, or if they are no chain."""
+def recorded(module, x):
     draws = Functions(module, 2).draws
     with torch.no_grad():
         draws.learn(TensorRows(x))
         held = [*draws.module.parameters(), *draws.module.buffers()]
-        chain = record(draws.outputs, x, held, Pass(draws._sites, 0, len(x), in_place=False)).chain()
-    letters = prunable(chain, draws._sites)
+        return record(draws.outputs, x, held, Pass(draws._sites, 0, len(x), in_place=False)), draws._sites
+
+
+def calls_left(module, x):
+    """How many calls behind the first dropout are not pruned; None if all, or if they are no chain."""
+    recording, sites = recorded(module, x)
+    chain = recording.chain()
+    letters = prunable(chain, sites)
     return len(chain) - len(letters) if letters else None
 
 
@@ -363,6 +372,12 @@ def test_graphs_equal_a_forward_pass_under_the_same_masks_and_leave_nothing_behi
     assert_near(inside.clone(), draws)
 
 
+def test_weights_made_of_weights_are_known_to_leave_each_row_by_itself_and_weights_made_of_rows_are_not():
+    for made, is_known in ((lambda m, x: m.a.weight * m.b.weight, True), (lambda m, x: x.relu(), False)):
+        module = Net(lambda m, x, f=made: F.linear(m.drop(x), f(m, x)), a=(6, 6), b=(6, 6), drop=0.5).eval()
+        assert is_row_by_row(*recorded(module, torch.randn(6, 6))) == is_known
+
+
 def test_what_a_hook_on_a_layer_returns_counts():
     module, x = sequential((6, 16), 0.5, (16, 3)), torch.randn(4, 6)
     plain = draw(module, x)
@@ -444,22 +459,16 @@ def test_parts_that_answer_for_themselves_in_the_first_rows_only_are_refused_in_
         draw(Net(tokens_first, embed=lambda: nn.Embedding(30, 16), a=(8, 8), b=(16, 3), drop=0.5), x)
 
 
-def test_tokens_folded_neither_row_by_row_nor_token_by_token_are_refused():
-    def folded(m, x):  # tokens, then rows, then halves of the units
-        h = m.a(x.unflatten(1, (2, 4))).unflatten(-1, (2, 4)).permute(1, 0, 2, 3)
-        return m.b(m.drop(h.reshape(-1, 4)).view(h.shape).permute(1, 0, 2, 3).flatten(2)).flatten(1)
-
-    torch.manual_seed(0)
-    with pytest.raises(ValueError, match=r"neither row by row nor part by part.*`predict_batch_size`=1"):
-        draw(Net(folded, a=(4, 8), b=(8, 3), drop=0.5), torch.randn(9, 8))
-
-
-def test_a_module_that_keeps_tensors_of_its_training_in_a_dict_is_copied():
+@pytest.mark.parametrize("other", [0, [threading.Lock()], logging.getLogger(), sys.__stderr__, math])
+def test_a_module_that_keeps_tensors_of_its_training_locks_loggers_and_files_is_copied_and_trained(other):
     def keeps(m, x):
         m.seen["last"] = m.a(x)
         return m.drop(m.seen["last"])
 
     module, x = Net(keeps, a=(8, 3), drop=0.5, seen={}), torch.randn(3, 8)
+    module.other = other
     module(x).sum().backward()
     assert module.seen["last"].grad_fn is not None
     assert draw(module, x).shape == (6, 3, 3)
+    assert MCDropoutClassifier(module=module, max_epochs=1).fit(x, [0, 1, 2]).predict(x).shape == (3,)
+    assert module.seen["last"].grad_fn is not None

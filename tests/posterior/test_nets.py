@@ -250,6 +250,11 @@ def across_rows(module, x):
 def test_modules_that_draws_cannot_be_had_of_are_refused_with_the_way_out():
     for module, message in (
         (Around(lambda module, x: (module.net(x), x)), "returned a tuple.*returns the logits alone"),
+        (Around(lambda module, x: {"out": module.net(x)}), "or an output with `logits`. This Around returned a dict"),
+        (Around(lambda module, x: module.net(x) * float("nan")), "returns NaN for the first row"),
+        (Around(lambda module, x: module.net(x).squeeze()), "one column for each class"),
+        (Around(lambda m, x: F.gumbel_softmax(m.net(x)) if m.training else m.net(x)), "torch's gumbel_softmax"),
+        (Around(lambda module, x: module.net(x + torch.rand_like(x))), "outside of training too.*concrete dropout"),
         (Around(across_rows), "compute each row by itself"),
         (mlp(0.3, 1), "one column for each class"),
         (torch.jit.script(mlp()), "by torch's global generator"),

@@ -303,9 +303,11 @@ def test_limits_that_contradict_themselves_are_refused_when_they_are_stated():
             Limits(**given)
 
 
-def test_a_sampler_without_a_law_is_refused_with_limits():
-    with pytest.raises(ValueError, match=r"`limits` needs a sampler whose law is known.*'first_rows' has no"):
-        make("StochasticBatchQuery", sampler=first_rows).select(FOREST, POOL, 3, limits=Limits(must=[4]))
+@pytest.mark.parametrize(("name", "parameters"), [("limits", {}), ("epsilon", {"epsilon": 0.1})])
+def test_a_sampler_without_a_law_is_refused_with_limits_and_with_an_epsilon(name, parameters):
+    limits = Limits(must=[4]) if name == "limits" else None
+    with pytest.raises(ValueError, match=rf"`{name}`.* needs a sampler whose law is known.*'first_rows' has no"):
+        make("StochasticBatchQuery", sampler=first_rows, **parameters).select(FOREST, POOL, 3, limits=limits)
 
 
 class FirstRows(BatchQuery):

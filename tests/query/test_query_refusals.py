@@ -19,6 +19,8 @@ from torch import nn
 
 from skactive import MCDropoutClassifier, StochasticBatchQuery, blocks, run_experiment
 from skactive.query import score_pool
+from skactive.samplers import SAMPLERS
+from skactive.scores import SCORES
 
 
 def make(score="bald", **parameters):
@@ -69,6 +71,13 @@ def test_structured_arrays_are_refused_wherever_rows_enter(forest):
     ]:
         with pytest.raises(TypeError, match=f"`{name}` .* structured array with the fields .*'a'.*DataFrame"):
             ask()
+
+
+@pytest.mark.parametrize(("parameter", "registry"), [("score", SCORES), ("sampler", SAMPLERS)])
+def test_an_unknown_name_is_refused_with_the_names_there_are(parameter, registry, forest):
+    with pytest.raises(ValueError, match=f"`{parameter}` must be a callable or one of") as caught:
+        StochasticBatchQuery(**{parameter: "BALD"}).select(forest, X_POOL, 2)
+    assert all(known in str(caught.value) for known in registry)
 
 
 def test_targets_are_rows_of_the_columns_of_the_pool(forest):

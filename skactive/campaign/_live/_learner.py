@@ -79,7 +79,7 @@ class Learner(threading.Thread):
         status: Status = now.status()
         accuracy, topics, state = status.accuracy, status._by_topic(), now._state()
         stop = "You can stop. " if status.report is not None and status.report.verdict == "stop" else ""
-        head = "Too few labels to say how good the model is"
+        head = "It is too early to say how good the model is"
         if accuracy is not None:
             before = now._accuracies(state, moments_of(state)[-1 - ANEW : -1]) if self._curve is None else self._curve
             self._curve = [*before, *[(status.n_labels, accuracy)] * accuracy.is_told][-MOST_POINTS:]
