@@ -425,11 +425,7 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
 
 
 def events_of(
-    answers: Sequence[Answer],
-    rows: Sequence[int],
-    ledger: Ledger,
-    vocabulary: Vocabulary,
-    unasked: bool,
+    answers: Sequence[Answer], rows: Sequence[int], ledger: Ledger, vocabulary: Vocabulary, unasked: bool
 ) -> tuple[list[Event], Told]:
     """Turn answers into events; ``rows`` are their positions."""
     given = _checked(answers, rows, vocabulary)

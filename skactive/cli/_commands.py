@@ -199,11 +199,7 @@ def change(options: argparse.Namespace) -> str:
     campaign = Campaign.open(options.campaign)
     closed = options.close if options.open or options.close else None
     campaign.set(
-        task=options.task or "auto",
-        closed=closed,
-        add=options.add_label or (),
-        rename=renamed,
-        model=options.model,
+        task=options.task or "auto", closed=closed, add=options.add_label or (), rename=renamed, model=options.model
     )
     status, labels = counted(campaign), campaign._settings["labels"]
     allowed = f", {', '.join(map(str, labels))} and no others" if labels else ""

@@ -214,7 +214,7 @@ def test_corrections_replace_are_named_and_stay_in_the_history_and_a_closed_set_
     campaign = started(tmp_path, labels=np.array(["moss", "fern", "oak"]), first="uniform")
     ids = campaign.ask(8).index.tolist()
     with pytest.raises(
-        CampaignError, match=rf"'{ids[0]}': a label must be one of 'fern', 'moss', 'oak'. Got 'Fern'. 'fern' is like"
+        CampaignError, match=rf"'{ids[0]}': .* one of 'fern', 'moss', 'oak'. Got 'Fern'. 'fern' is like"
     ):
         campaign.tell({ids[0]: "Fern"})
     campaign.tell(dict.fromkeys(ids, "fern"))
@@ -413,10 +413,7 @@ def test_rows_that_are_gone_or_changed_are_listed_and_taken_on_a_word(tmp_path):
     other = table()
     other.loc[5, "age"] = 999
     other = other[other["customer"] != "0007"]
-    was = table()["age"].iloc[5]
-    said = (
-        f"1 row is gone: '0007'; 1 row holds other values: '0005'. In '0005' the column 'age' was {was}, and is 999.0"
-    )
+    said = "1 row is gone: '0007'; 1 row holds other values: '0005'. In '0005' the column 'age' was 20.0, and is 999.0"
     with pytest.raises(CampaignError, match=said):
         opened(tmp_path, other)
     with pytest.warns(UserWarning, match=f"{said}. The table is used"):

@@ -374,27 +374,18 @@ def test_picks_begin_anew_where_rows_come_in_from_elsewhere(tmp_path):
     assert picks_and_pool(campaign) == (40, 449)
 
 
-def test_uniform_draws_count_rather_than_more_picks_of_a_model_and_it_is_said(tmp_path):
-    campaign, truth = campaign_with_labels(tmp_path, 0, 1)
-    known = next(id for id in range(500) if id not in set(campaign.history()["id"]))
-    campaign.tell({known: truth[known]}, unasked=True)
-    campaign.tell({id: truth[id] for id in campaign.ask(30).index})
-    found = campaign.status(report=False).accuracy
-    assert (found.n_labels, found.n_apart, found.first_batch) == (20, 30, 1)
-    assert "30 not counted: from batches before or after rows were added, withdrawn or labelled unasked" in str(found)
-
-
-def test_after_rows_came_the_sentences_name_the_rows_that_an_accuracy_is_about(tmp_path):
+def test_uniform_draws_count_rather_than_more_picks_after_rows_came_and_the_rows_are_named(tmp_path):
     campaign, truth = campaign_with_labels(tmp_path, 0, 2)
     frame = campaign.to_frame().reset_index()
     frame = pd.concat([frame, frame.assign(id=frame["id"] + 500, y=None)])
     campaign = Campaign.open(campaign.path, frame, model=LogisticRegression())
     campaign.tell({id: truth[id % 500] for id in campaign.ask(60).index})
     found = campaign.status(report=False).accuracy
-    assert (found.n_labels, found.n_apart, found.is_of_table) == (40, 60, False)
+    assert (found.n_labels, found.n_apart, found.first_batch, found.is_of_table) == (40, 60, 1, False)
     rows, said = f"{found.n_rows} rows", str(found)
     assert f"for the {rows} without a label that were there before batch 1, not for later ones" in said
     assert "of the model on these and the 100 labelled rows" in said
+    assert "60 not counted: from batches before or after rows were added, withdrawn or labelled unasked" in said
     assert f"and what is left of these {rows}: 'b': 44" in said
 
 

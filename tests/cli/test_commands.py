@@ -394,8 +394,7 @@ def test_an_output_that_exists_is_kept_and_no_row_goes_out(shell):
         assert re.search(said, shell(f"ask c.db -n 3 -o {name}", 2).err)
     assert (shell.counts()["n_out"], shell.counts()["n_batches"]) == (0, 0)
     shell("ask c.db -n 3 -o a.csv --force")
-    Path("one.csv").write_text("id,churn\n001,yes\n")
-    shell("tell c.db one.csv --unasked")
+    Campaign.open("c.db").tell({"001": "yes"}, unasked=True)
     assert "tell them by `skactive tell --unasked`, or" in shell("status c.db --quick").out
 
 
