@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import skactive
-from skactive.campaign import CampaignError, _store
+from skactive.campaign import Campaign, CampaignError, _store
 from skactive.cli import _COMMANDS, _in_shell, _parse, main
 from skactive.cli._tables import read_table, write_table
 
