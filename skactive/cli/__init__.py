@@ -75,7 +75,7 @@ def _run(command: str, options: Any) -> int:
             say("error", str(error).partition("\nTraceback")[0])  # of a run of an experiment
             return 1 if _is_of_environment(error) else 2
     try:
-        _print(without_python(answer), sys.stdout)
+        _print(_without_python(answer), sys.stdout)
     except BrokenPipeError:  # of a reader that has read enough
         return 0
     except OSError as error:
@@ -387,7 +387,7 @@ _NAMES = {
 _NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
 
 
-def without_python(text: str) -> str:
+def _without_python(text: str) -> str:
     """Of "`tell(..., unasked=True)`, in the shell --unasked" only what is said in the shell."""
     return re.sub("`[^`]+`, in the shell ", "", text)
 
@@ -403,6 +403,6 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
 
     from ..campaign._store import cut
 
-    text = without_python(cut(" ".join(text.split()))).replace("`labels` at the", "`--labels` at the")
+    text = _without_python(cut(" ".join(text.split()))).replace("`labels` at the", "`--labels` at the")
     text = re.sub("^Found unknown categories .*", "The model ignores categories that no row of the table has.", text)
     return re.sub(r"`([a-z_.]+)`(=?)", named, text)

@@ -21,7 +21,7 @@ from ..campaign._columns import told_of_odd
 from ..campaign._status import for_a_campaign
 from ..query import StochasticBatchQuery
 from . import _exchange as exchange
-from . import without_python
+from . import _without_python
 from ._exchange import count, counted, error_context, has_suffix, in_words, opened, typed
 from ._files import FileError, atomic_write, check_target
 from ._tables import check_output, write_table
@@ -250,7 +250,7 @@ def report(options: argparse.Namespace) -> str:
         raise FileError(f"--output must end in .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
         page = report_page(campaign, with_rows=not options.no_rows, **_of_report(options))
-        temporary.write_text(without_python(page), encoding="utf-8")
+        temporary.write_text(_without_python(page), encoding="utf-8")
     rows = "no rows of the table" if options.no_rows else "rows of the table; --no-rows leaves them out"
     return _answer(options, f"{options.output} is a report on the campaign. It holds {rows}.")
 
