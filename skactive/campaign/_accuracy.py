@@ -136,14 +136,17 @@ class Accuracy:
         """The accuracy, and how it was estimated."""
         first = f"{self.measure} {self._shown(self)} {self._of_which_rows()}"
         if self.n_overall > self.n_rows:
-            first += f", {self._shown(self.overall)} of the model on all {self.n_overall:,} rows"
+            others = f"these and the {self.n_overall - self.n_rows:,} labelled"
+            whole = f"all {self.n_overall:,}" if self.is_of_table else others
+            first += f", {self._shown(self.overall)} of the model on {whole} rows"
         return ". ".join(filter(None, (first, self._on_guess(), *self._remarks(), self._not_counted())))
 
     def on_classes(self) -> str:
         """What is found of the rarest classes and what is left, and how well it is guessed."""
         rarest = [] if self.classes is None else [*self.classes.iterrows()][: min(MOST_CLASSES, len(self.classes) - 1)]
         listed = "; ".join(_of_class(label, row) for label, row in rarest)
-        return f"By class, the rarest first: {listed}" if listed else ""
+        where = "" if self.is_of_table else f", and what is left of these {self.n_rows:,} rows"
+        return f"By class, the rarest first{where}: {listed}" if listed else ""
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers by their names, those of classes and of ``overall`` as dicts."""
@@ -168,7 +171,7 @@ class Accuracy:
     def _of_which_rows(self) -> str:
         if self.n_overall == self.n_rows:
             return f"out of fold on all {self.n_rows:,} rows, which have a label"
-        when = "" if self.is_of_table else f" that were there before batch {self.first_batch}"
+        when = "" if self.is_of_table else f" that were there before batch {self.first_batch}, not for later ones"
         return f"of the guesses for the {self.n_rows:,} rows without a label{when}"
 
     def _on_guess(self) -> str:

@@ -379,7 +379,9 @@ class Campaign(CampaignBase):
         state = self._state()
         if not self._can_fit(state):
             needed = "two labels" if self.kind == "numbers" else "labels of two classes"
-            raise CampaignError(f"A model needs {needed}. There are {len(state.labels)} labels: tell some more.")
+            some = [repr(label) for label in state.labels.values()][: self.kind != "numbers"]
+            lack = f"all {some[0]}: tell some of another class" if some else "which are too few: tell some more"
+            raise CampaignError(f"A model needs {needed}. There are {len(state.labels)} labels, {lack}.")
         return self._fitted(state)
 
     @each_warning_once()

@@ -98,13 +98,14 @@ def told_of_kind(labels: Iterable[Any], kind: str) -> str:
     found = [None if re.match("0[0-9]", str(label)) else _as_number(label) for label in labels if label is not None]
     if None in found:
         return doubt_of_classes(Counter(label for label in labels if label is not None)).strip()
-    are_few = len(found) < FEW or len(set(found)) <= len(found) / 2
+    n, n_known = len(found), len(set(found))
+    are_few = n < FEW or n_known <= (n / 2 if n_known <= FEW else n / 3)  # ratings come again sooner than ages
     if kind == "classes" and are_few and not any(one and one % 1 for one in found):  # as "1.028" with parted thousands
         return ""
     what, task = ("numbers to predict", "classification") if kind == "numbers" else ("classes", "regression")
     return (
         f"These first labels are read as {what}, and so are all later ones. If that is wrong, `set` changes it by "
-        f'task="{task}", in the shell --task {task}.'
+        f'`task="{task}"`, in the shell --task {task}.'
     )
 
 
@@ -324,7 +325,8 @@ class Vocabulary:
         same = [one for one in (label, bare, bare and f"{bare}.0") if one in known]
         label = same[0] if same else self.renamed.get(label, label)
         if self.closed is not None and label not in self.closed:
-            raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.")
+            like = "".join(f" {one!r} is like it." for one, _ in alike_in([*self.closed, label])[-1:])
+            raise CampaignError(f"a label must be one of {shown(self.closed, 12)}. Got {label!r}.{like}")
         return label
 
     def by_now(self, label: Any) -> Any:
@@ -423,11 +425,7 @@ def in_kind(labels: Iterable[Any], kind: str, mark: str | None) -> dict[Any, Any
 
 
 def events_of(
-    answers: Sequence[Answer],
-    rows: Sequence[int],
-    ledger: Ledger,
-    vocabulary: Vocabulary,
-    unasked: bool,
+    answers: Sequence[Answer], rows: Sequence[int], ledger: Ledger, vocabulary: Vocabulary, unasked: bool
 ) -> tuple[list[Event], Told]:
     """Turn answers into events; ``rows`` are their positions."""
     given = _checked(answers, rows, vocabulary)
@@ -485,7 +483,7 @@ def _check_asked(answers: Sequence[Answer], rows: Sequence[int], ledger: Ledger)
     if entries:
         raise CampaignError(
             f"{shown([answers[i].id for i in entries])} {'was' if len(entries) == 1 else 'were'} not asked for. If the "
-            "label or skip is right, `tell` accepts it with unasked=True, in the shell --unasked.",
+            "label or skip is right, `tell` accepts it with `unasked=True`, in the shell --unasked.",
             entries,
         )
 

@@ -88,7 +88,7 @@ KIND = sqlite.Kind(
     patience=30.0,
     error=CampaignError,
     file_error=CampaignFileError,
-    remedy="`Campaign.start` makes a new one.",
+    remedy="`Campaign.start`, in the shell `skactive start`, makes a new one.",
     after_damage="If it was copied while in use, copy it again by `Campaign.backup`, in the shell `skactive backup`; "
     "otherwise go on from the last copy.",
 )

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._utils.validation import import_optional, warn
-from ._columns import Reading, is_of_numbers, numbers_in_lists, read
+from ._columns import Reading, is_of_numbers, numbers_in_lists, read, some_of
 from ._labels import EXACT, plain_labels
 from ._ledger import Rows, has_texts, index_of
 from ._store import CampaignError, shown
@@ -26,6 +26,7 @@ RESERVED = ("guess", "guess_probability", "log_proba", "skip", "remark")  # of b
 RESERVED_IDS = (*RESERVED, "label", "label_probability", "difference", "disputed", "batch")  # of any list of rows
 
 _MISSING = np.uint64(0x9E3779B97F4A7C15)  # the hash of a gap, whatever the column's type
+MOST_COLUMNS, MOST_TRIED = 50, 200  # of a table, and values of each, that are looked through for a changed cell
 _BLOCK = 65_536  # rows hashed at a time: a column of hashes for all columns of a long table would double its memory
 
 
@@ -233,7 +234,7 @@ def rows_of(ids: pd.Index, wanted: Sequence[Any], gone: Collection[int]) -> list
     where = _find(ids, wanted)
     unknown = np.flatnonzero(where < 0).tolist()
     if unknown:
-        strangers = [wanted[i] for i in unknown]
+        strangers = list(dict.fromkeys(wanted[i] for i in unknown))
         what = "is not an id" if len(strangers) == 1 else "are not ids"
         raise CampaignError(f"{shown(strangers)} {what} of the campaign.{_hint(ids, strangers)}", unknown)
     lost = [i for i, row in enumerate(where.tolist()) if row in gone]
@@ -318,6 +319,7 @@ class Match:
     changed: Indices  # rows of the campaign
     new: Indices  # positions in the table
     hashes: Hashes  # of the table
+    cell: str  # what changed in the first changed row, if that is one cell
 
     @classmethod
     def of(cls, rows: Rows, table: Table, readings: Mapping[str, Reading]) -> Match:
@@ -332,18 +334,20 @@ class Match:
         positions[where[known]] = np.flatnonzero(known)
         hashes = row_hashes(table.X, readings)
         changed = np.flatnonzero((positions >= 0) & (hashes[positions] != rows.hashes))
-        return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), hashes)
+        first = changed[:1].tolist()
+        cell = "".join(_changed_cell(table.X, positions[i], rows.hashes[i], readings) for i in first)
+        return cls(table, positions, np.flatnonzero(positions < 0), changed, np.flatnonzero(~known), hashes, cell)
 
     def check_changes(self, ids: pd.Index, taken: set[int], changes: str) -> None:
         """Refuse rows that are gone or changed, or warn of them; without those whose absence was accepted before."""
         gone = ids[[i for i in self.gone.tolist() if i not in taken]].tolist()
         changed = ids[self.changed].tolist()
         parts = [_count(gone, "is gone", "are gone"), _count(changed, "holds other values", "hold other values")]
-        found = "; ".join(filter(None, parts))
+        found = "; ".join(filter(None, parts)) + self.cell
         if found and changes == "refuse":
             raise CampaignError(
                 f"`frame` must hold the rows of the campaign unchanged; it may hold more. {found}. Restore "
-                'the old table, or go on with this one by changes="take", in the shell --take-changes.'
+                'the old table, or go on with this one by `changes="take"`, in the shell --take-changes.'
             )
         if found:
             warn(f"{found}. The table is used as it is now.")
@@ -361,6 +365,19 @@ class Match:
         if len(positions) == len(X) and (positions == np.arange(len(X))).all():
             return X
         return X.iloc[np.maximum(positions, 0)].set_axis(ids.rename(X.index.name), axis=0)
+
+
+def _changed_cell(X: pd.DataFrame, at: int, before: np.uint64, readings: Mapping[str, Reading]) -> str:
+    """The cell that makes a row another one, if it was a gap or what another row has there."""
+    names = [name for name, one in readings.items() if one.kind not in ("embedding", "list")]
+    for name in names if len(names) <= MOST_COLUMNS else ():
+        cells = some_of(X[name])
+        tried = [None, *cells[~cells.astype(str).duplicated()].iloc[:MOST_TRIED].tolist()]
+        rows = X.iloc[[at] * len(tried)].assign(**{name: pd.array(tried, dtype=object)})
+        for i in np.flatnonzero(row_hashes(rows, readings) == before).tolist():
+            was, now = ("empty" if pd.isna(cell) else repr(cell) for cell in (tried[i], *X[name].iloc[[at]].tolist()))
+            return f". In {X.index[at]!r} the column {name!r} was {was}, and is {now}"
+    return ""
 
 
 def _count(ids: list[Any], one: str, more: str) -> str:

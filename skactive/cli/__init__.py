@@ -75,7 +75,7 @@ def _run(command: str, options: Any) -> int:
             say("error", str(error).partition("\nTraceback")[0])  # of a run of an experiment
             return 1 if _is_of_environment(error) else 2
     try:
-        _print(answer, sys.stdout)
+        _print(_without_python(answer), sys.stdout)
     except BrokenPipeError:  # of a reader that has read enough
         return 0
     except OSError as error:
@@ -176,7 +176,7 @@ def _output(help: str, default: str | None = None, required: bool = False) -> di
 
 _DIALECT = {
     "--sep": _text(None, "separator of a text file, such as ; or tab (default: detected)", "MARK"),
-    "--decimal": _text(None, "decimal mark of a text file (default: detected)", choices=[".", ","]),
+    "--decimal": _text(None, "decimal mark of a text file, . or , (default: detected)", "MARK", choices=[".", ","]),
     "--sheet": _text(None, "the sheet of a workbook (default: the first with the table)", "NAME"),
 }
 _DB = {"campaign": {"metavar": "DB", "help": "the campaign file"}}
@@ -387,6 +387,11 @@ _NAMES = {
 _NO_OPTIONS = {"campaign", "ids", "id", "target", "query"}
 
 
+def _without_python(text: str) -> str:
+    """Of "`tell(..., unasked=True)`, in the shell --unasked" only what is said in the shell."""
+    return re.sub("`[^`]+`, in the shell ", "", text)
+
+
 def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
     """A message on one line, with options in the place of parameters."""
     known = options.keys() - _NO_OPTIONS - ({"labels"} if command in ("tell", "simulate") else set())
@@ -398,7 +403,6 @@ def _in_shell(text: str, command: str, options: Mapping[str, Any]) -> str:
 
     from ..campaign._store import cut
 
-    text = cut(" ".join(text.split())).replace("`labels` at the", "`--labels` at the")
-    text = re.sub(r"[^ ]+, in the shell ", "", text)
+    text = _without_python(cut(" ".join(text.split()))).replace("`labels` at the", "`--labels` at the")
     text = re.sub("^Found unknown categories .*", "The model ignores categories that no row of the table has.", text)
     return re.sub(r"`([a-z_.]+)`(=?)", named, text)

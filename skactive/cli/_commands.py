@@ -21,9 +21,10 @@ from ..campaign._columns import told_of_odd
 from ..campaign._status import for_a_campaign
 from ..query import StochasticBatchQuery
 from . import _exchange as exchange
+from . import _without_python
 from ._exchange import count, counted, error_context, has_suffix, in_words, opened, typed
 from ._files import FileError, atomic_write, check_target
-from ._tables import write_table
+from ._tables import check_output, write_table
 
 MOST_NAMES = 12  # of columns, in one sentence
 OF_A_BATCH = ("n", "group_by", "max_per_group", "cost", "budget", "must")  # options that say what is asked for
@@ -168,6 +169,7 @@ def _on_ids(options: argparse.Namespace, do: Callable[[Campaign, Sequence[Any]],
 def recheck(options: argparse.Namespace) -> str:
     """List labelled rows worth a second look."""
     campaign = opened(options)
+    check_output(options.output, options.force)
     found = campaign.recheck(options.n)
     if options.output is not None:
         file = found.rename(columns={"label": campaign.target}).rename_axis(campaign.id or "id")
@@ -197,11 +199,7 @@ def change(options: argparse.Namespace) -> str:
     campaign = Campaign.open(options.campaign)
     closed = options.close if options.open or options.close else None
     campaign.set(
-        task=options.task or "auto",
-        closed=closed,
-        add=options.add_label or (),
-        rename=renamed,
-        model=options.model,
+        task=options.task or "auto", closed=closed, add=options.add_label or (), rename=renamed, model=options.model
     )
     status, labels = counted(campaign), campaign._settings["labels"]
     allowed = f", {', '.join(map(str, labels))} and no others" if labels else ""
@@ -238,7 +236,8 @@ def _next(path: str, found: Status) -> str:
         return f"{'No row is left. ' * is_done}Next: skactive export {path} -o labels.csv"
     if found.report is not None and found.report.labels_alone_fail:
         return f"Next: skactive recheck {path}, or skactive start with other columns or another --model"
-    tell, ask = f"skactive tell {path} FILE", f"skactive ask {path} -n 20 -o next.csv"
+    again = f" (skactive ask {path} --again -o FILE writes the waiting rows once more)"
+    tell, ask = f"skactive tell {path} FILE{again}", f"skactive ask {path} -n 20 -o next.csv"
     return f"Next: {', or '.join([tell] * (found.n_out > 0) + [ask] * (found.n_left > 0))}"
 
 
@@ -251,7 +250,7 @@ def report(options: argparse.Namespace) -> str:
         raise FileError(f"--output must end in .html. Got {options.output!r}.")
     with atomic_write(options.output, force=options.force) as temporary:
         page = report_page(campaign, with_rows=not options.no_rows, **_of_report(options))
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(_without_python(page), encoding="utf-8")
     rows = "no rows of the table" if options.no_rows else "rows of the table; --no-rows leaves them out"
     return _answer(options, f"{options.output} is a report on the campaign. It holds {rows}.")
 
@@ -270,6 +269,7 @@ def export(options: argparse.Namespace) -> str:
     if options.guesses + options.history + options.labelled > 1:
         raise CampaignError("`labelled`, `guesses` and `history` write different tables: pass one of them.")
     campaign = opened(options)
+    check_output(options.output, options.force)
     frame = campaign.history() if options.history else campaign.to_frame(guesses=options.guesses).reset_index()
     frame = frame[frame[campaign.target].notna()] if options.labelled else frame
     if options.history:
@@ -289,6 +289,7 @@ def predict(options: argparse.Namespace) -> str:
     """Write what the model guesses for rows of another file."""
     exchange.keep_inputs(options.output, {"the table of these rows": [options.rows]})
     campaign = opened(options, verbose=_is_watched())
+    check_output(options.output, options.force)
     given: dict[str, Any] = {"dialect": exchange.asked_for(options), "like": exchange.dialect_of(campaign)}
     text = [campaign.id or "id", *exchange.words(campaign)]
     frame = exchange.table_of_files([options.rows], [*campaign._readings], text, **given)

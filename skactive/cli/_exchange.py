@@ -188,11 +188,10 @@ def error_context(path: str, frame: pd.DataFrame | None = None) -> Iterator[None
     except CampaignError as error:
         if isinstance(error, CampaignFileError) or "`path`" in str(error):
             raise
-        rows = [entry + 1 for entry in error.entries]
-        if rows and frame is not None:
-            path, rows = place(frame, error.entries)
-        where = f", row{'s' * (len(rows) > 1)} {shown(rows)}" if rows else ""
-        raise CampaignError(f"{path}{where}: {error}", error.entries) from None
+        if error.entries and frame is not None:
+            file, rows = place(frame, error.entries)
+            path = f"{file}, row{'s' * (len(rows) > 1)} {shown(rows)}"
+        raise CampaignError(f"{path}: {error}", error.entries) from None
 
 
 def in_words(paths: Sequence[str]) -> str:
@@ -334,7 +333,8 @@ def _page(campaign: Campaign, rows: pd.DataFrame, guesses: Any, output: Path) ->
     from ..campaign._page import labelling_page
 
     closed, folder = campaign._settings["labels"] is not None, output.absolute().parent
-    asked = {**campaign._questions(), "guesses": guesses, "title": output.stem}
+    marks = dialect_of(campaign).sep or ",", dialect_of(campaign).mark or "."
+    asked = {**campaign._questions(), "guesses": guesses, "title": output.stem, "marks": marks}
     return {output: labelling_page(rows, **asked, closed=closed, folder=folder).encode()}
 
 

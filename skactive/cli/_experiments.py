@@ -66,7 +66,7 @@ def demo(options: argparse.Namespace) -> str:
     print(
         f"1,797 images of digits, whose labels are hidden. In each of {options.trials} trials a logistic regression "
         "starts from 30 random labels and gets 5 batches of 20 more, chosen in three ways: by skactive's default, from "
-        "the top of the BALD ranking, and uniformly at random. This takes about 15 seconds on one core.",
+        f"the top of BALD, and uniformly at random. It takes about {2 * options.trials} seconds on one core.",
         file=sys.stderr,
     )
     X, y = load_digits(return_X_y=True)

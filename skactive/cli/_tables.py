@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from pyarrow import compute, parquet
 
 from ..campaign._columns import GAPS, NEARLY_ALL, OTHER, numbers_in_lists
 from ._cells import OPEN, TOO_LONG, Choices, Dialect, File, Header, column_of, plain_text, plain_values, table_of
-from ._files import FileError, atomic_write, check_size, contents
+from ._files import FileError, atomic_write, check_size, check_target, contents
 from ._workbooks import read_workbook, write_workbook
 
 DELIMITERS = ",;\t|"
@@ -104,6 +105,13 @@ def _format_of(path: str, *others: str) -> tuple[Callable[..., Any], Callable[..
         known = ", ".join([*FORMATS, *others])
         raise FileError(f"{path}: the suffix of a table must be one of {known}; text files may add .gz.")
     return FORMATS[suffix]
+
+
+def check_output(path: str | None, force: bool) -> None:
+    """Refuse a path where no table can be written, before there is one; None is none."""
+    if path is not None:
+        _format_of(path)
+        check_target(Path(path), force)
 
 
 def _is_packed(path: str) -> bool:

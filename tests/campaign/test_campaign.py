@@ -138,7 +138,7 @@ def test_a_model_needs_two_classes_and_a_call_of_ask_that_fails_leaves_no_trace(
     batch = campaign.ask(20)
     campaign.tell(dict.fromkeys(batch.index[:3], "yes"))
     assert "Labels: yes: 3. With one class there is no model yet" in str(counts(campaign))
-    with pytest.raises(CampaignError, match=r"A model needs labels of two classes\. There are 3 labels"):
+    with pytest.raises(CampaignError, match="There are 3 labels, all 'yes': tell some of another class"):
         campaign.model()
     assert campaign.ask(5)["guess"].isna().all()
     told(campaign, batch)
@@ -213,7 +213,9 @@ def test_corrections_replace_are_named_and_stay_in_the_history_and_a_closed_set_
             started(tmp_path, labels=labels)
     campaign = started(tmp_path, labels=np.array(["moss", "fern", "oak"]), first="uniform")
     ids = campaign.ask(8).index.tolist()
-    with pytest.raises(CampaignError, match=rf"'{ids[0]}': a label must be one of 'fern', 'moss', 'oak'. Got 'Fern'"):
+    with pytest.raises(
+        CampaignError, match=rf"'{ids[0]}': .* one of 'fern', 'moss', 'oak'. Got 'Fern'. 'fern' is like"
+    ):
         campaign.tell({ids[0]: "Fern"})
     campaign.tell(dict.fromkeys(ids, "fern"))
     summary = campaign.tell({ids[1]: "moss", ids[2]: "fern"})
@@ -411,9 +413,10 @@ def test_rows_that_are_gone_or_changed_are_listed_and_taken_on_a_word(tmp_path):
     other = table()
     other.loc[5, "age"] = 999
     other = other[other["customer"] != "0007"]
-    with pytest.raises(CampaignError, match="1 row is gone: '0007'; 1 row holds other values: '0005'"):
+    said = "1 row is gone: '0007'; 1 row holds other values: '0005'. In '0005' the column 'age' was 20.0, and is 999.0"
+    with pytest.raises(CampaignError, match=said):
         opened(tmp_path, other)
-    with pytest.warns(UserWarning, match="1 row is gone: '0007'; 1 row holds other values: '0005'. The table is used"):
+    with pytest.warns(UserWarning, match=f"{said}. The table is used"):
         campaign = opened(tmp_path, other, changes="take")
     rest = campaign.ask(N - 3 - ("0007" not in out))
     assert "0007" not in rest.index

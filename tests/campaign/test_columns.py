@@ -118,7 +118,7 @@ def test_the_first_labels_decide_what_labels_are_for_every_process_and_it_is_sai
     given = {"target": "y", "id": "id", "random_state": 0}
     campaign, other = (Campaign.start(tmp_path / "c.db", table(), **given), Campaign.open(tmp_path / "c.db", table()))
     ids = campaign.ask(20).index
-    with pytest.warns(UserWarning, match='read as numbers to predict, .*`set` changes it by task="classification"'):
+    with pytest.warns(UserWarning, match='read as numbers to predict, .*`set` changes it by `task="classification"`'):
         campaign.tell({id: 10 * i for i, id in enumerate(ids)})
     assert campaign.kind == other.kind == Campaign.open(tmp_path / "c.db").kind == "numbers"
     assert other.ask(3)["guess"].between(0, 190).all()

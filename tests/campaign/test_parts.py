@@ -104,7 +104,8 @@ def test_numbers_are_to_be_predicted_if_some_are_not_whole_or_there_are_many():
     assert {kind_of(labels) for labels in classes} == {"classes"}
     assert {kind_of(labels) for labels in ([0.5, 1], list(range(21)) * 9, [*range(11), *[0] * 9])} == {"numbers"}
     assert kind_of([None]) is None
-    assert [bool(told_of_kind(some, "classes")) for some in (["1", "2"], ["1.028", "980"])] == [False, True]
+    some = (["1", "2"], ["1.028", "980"], [1, 2, 3, 4, 5] * 4, [*range(5, 15)] * 2)
+    assert [bool(told_of_kind(labels, "classes")) for labels in some] == [False, True, False, True]
 
 
 def test_a_label_takes_the_type_of_the_others_or_is_refused():
@@ -373,14 +374,19 @@ def test_picks_begin_anew_where_rows_come_in_from_elsewhere(tmp_path):
     assert picks_and_pool(campaign) == (40, 449)
 
 
-def test_uniform_draws_count_rather_than_more_picks_of_a_model_and_it_is_said(tmp_path):
-    campaign, truth = campaign_with_labels(tmp_path, 0, 1)
-    known = next(id for id in range(500) if id not in set(campaign.history()["id"]))
-    campaign.tell({known: truth[known]}, unasked=True)
-    campaign.tell({id: truth[id] for id in campaign.ask(30).index})
+def test_uniform_draws_count_rather_than_more_picks_after_rows_came_and_the_rows_are_named(tmp_path):
+    campaign, truth = campaign_with_labels(tmp_path, 0, 2)
+    frame = campaign.to_frame().reset_index()
+    frame = pd.concat([frame, frame.assign(id=frame["id"] + 500, y=None)])
+    campaign = Campaign.open(campaign.path, frame, model=LogisticRegression())
+    campaign.tell({id: truth[id % 500] for id in campaign.ask(60).index})
     found = campaign.status(report=False).accuracy
-    assert (found.n_labels, found.n_apart, found.first_batch) == (20, 30, 1)
-    assert "30 not counted: from batches before or after rows were added, withdrawn or labelled unasked" in str(found)
+    assert (found.n_labels, found.n_apart, found.first_batch, found.is_of_table) == (40, 60, 1, False)
+    rows, said = f"{found.n_rows} rows", str(found)
+    assert f"for the {rows} without a label that were there before batch 1, not for later ones" in said
+    assert "of the model on these and the 100 labelled rows" in said
+    assert "60 not counted: from batches before or after rows were added, withdrawn or labelled unasked" in said
+    assert f"and what is left of these {rows}: 'b': 44" in said
 
 
 def test_accuracy_after_a_typical_batch_says_what_counts_and_tells_a_value_once_the_interval_is_narrow(tmp_path):

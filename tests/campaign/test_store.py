@@ -220,7 +220,7 @@ def test_a_damaged_file_gives_the_same_or_one_error_that_names_it_and_says_how_t
         found.append(outcome(path))
     errors = [one for one in found if one != before]
     assert len(errors) > n / 4
-    assert all(str(path) in error and "`Campaign.start` makes a new one" in error for error in errors)
+    assert all(str(path) in error and "`skactive start`, makes a new one" in error for error in errors)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 import skactive
-from skactive.campaign import CampaignError, _store
+from skactive.campaign import Campaign, CampaignError, _store
 from skactive.cli import _COMMANDS, _in_shell, _parse, main
 from skactive.cli._tables import read_table, write_table
 
@@ -145,6 +145,7 @@ def test_rows_that_are_out_are_written_again_skipped_and_put_back(shell):
     _, labelled = shell.label(6)
     assert "takes ids, or --all" in shell(f"withdraw c.db {labelled[0]} --all", 2).err
     ids = shell("ask c.db -n 6").out.splitlines()[:6]
+    assert "skactive ask c.db --again -o FILE writes the waiting rows once more" in shell("status c.db --quick").out
     shell("ask c.db --again -o out.csv")
     assert pd.read_csv("out.csv", dtype=str)["id"].tolist() == sorted(ids) == shell.counts()["out"]
     assert "1 row skipped" in shell(["skip", "c.db", ids[0]]).out
@@ -385,6 +386,7 @@ def test_a_pool_that_changed_is_listed_and_taken_with_a_word(shell):
 def test_an_output_that_exists_is_kept_and_no_row_goes_out(shell):
     shell.start()
     assert "A model needs labels of two classes" in shell("export c.db -o a.csv --guesses", 2).err
+    assert "again.json: the suffix of a table must be" in shell("recheck c.db -o again.json", 2).err
     Path("a.csv").write_text("mine")
     assert "a.csv exists. --force overwrites it" in shell("ask c.db -n 3 -o a.csv", 2).err
     assert Path("a.csv").read_text() == "mine"
@@ -392,6 +394,8 @@ def test_an_output_that_exists_is_kept_and_no_row_goes_out(shell):
         assert re.search(said, shell(f"ask c.db -n 3 -o {name}", 2).err)
     assert (shell.counts()["n_out"], shell.counts()["n_batches"]) == (0, 0)
     shell("ask c.db -n 3 -o a.csv --force")
+    Campaign.open("c.db").tell({"001": "yes"}, unasked=True)
+    assert "tell them by `skactive tell --unasked`, or" in shell("status c.db --quick").out
 
 
 def test_no_command_writes_over_what_it_reads(shell):
@@ -518,7 +522,7 @@ def test_parameters_of_python_become_options():
         ("ask c.db", "`max_per_group` allows `n_instances`=5 rows.", "--max-per-group allows -n 5 rows."),
         ("ask c.db", "`limits.groups` must be a column of the table", "--group-by must be a column of the table"),
         ("ask c.db", "`frame`: no file\n matches x", "the table: no file matches x"),
-        ("tell c.db a.csv", 'by task="x", in the shell --task x.', "by --task x."),
+        ("tell c.db a.csv", "by `tell(..., unasked=True)`, in the shell --unasked.", "by --unasked."),
         ("tell c.db a.csv", "`withdraw` it: a mark in `skip`.", "`skactive withdraw` it: a mark in `skip`."),
     ]:
         command, *arguments = line.split()

@@ -231,6 +231,7 @@ def test_of_annotators_the_latest_counts_and_what_was_withdrawn_stays_so(tmp_pat
     for text, code, said in (
         (export, 0, "4 new labels. The campaign has 2 labels (yes: 2)"),
         (export, 0, "2 known already, 2 left out, as withdrawn or replaced since. The campaign has 1 label"),
+        (export.replace('"03"', '"999"'), 2, "e.json: '999' is not an id of the campaign"),
         (export.replace('"data"', '"data": {}, "data"'), 2, "it has a duplicate key"),
         ("[" * 100_000, 2, "e.json cannot be read"),
     ):

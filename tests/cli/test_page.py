@@ -24,6 +24,7 @@ from page_browser import CHROMIUM, DRIVER, ActionChains, By, Keys, started
 from skactive.campaign import Accuracy, Campaign, _page
 from skactive.campaign._curve import curve_of
 from skactive.campaign._page import labelling_page
+from skactive.cli import main
 from skactive.cli._tables import read_table
 
 PARTS = {name: (resources.files(_page) / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -310,6 +311,20 @@ def test_numbers_are_typed_and_keys_work_beside_them(show):
     assert browser.see("#progress") == "2 of 4 labelled, 1 skipped"
     browser.ctrl("s")
     assert browser.downloaded("houses_labelled.csv") == b"id,price,skip\r\n7,1.50,\r\n8,,1\r\n9,-2e3,\r\n10,,\r\n"
+
+
+def test_a_page_of_a_table_with_decimal_commas_shows_takes_and_saves_them(show, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("pool.csv").write_text("id;x;price\n1;0,006;\n2;0,006;\n3;0,006;\n")
+    start = "start c.db --pool pool.csv --id id --target price --task regression"
+    assert [main(line.split()) for line in (start, "ask c.db -n 3 -o g.html")] == [0, 0]
+    browser = show(Path("g.html").read_text())
+    assert browser.see("dd") == "0,006"
+    browser.keys("1.5", Keys.ENTER, Keys.BACKSPACE * 3, "1,028", Keys.ENTER, "980", Keys.ENTER, "7,5", Keys.ENTER)
+    browser.ctrl("s")
+    Path("g.csv").write_bytes(browser.downloaded("week1_labelled.csv"))
+    assert main(["tell", "c.db", "g.csv"]) == 0
+    assert sorted(Campaign.open("c.db").history()["label"].dropna()) == [1.028, 7.5, 980]
 
 
 def test_more_labels_than_keys_are_found_by_typing_and_one_that_begins_another_is_new_where_all_have_keys(show):

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .arrays import as_array
+from .arrays import as_array, plain_array
 from .rules import ParameterError, integer, shown, warn
 
 
@@ -165,13 +165,12 @@ def class_outputs(probabilities: Any, estimator: Any) -> NDArray[Any]:
     These may be a list with an array for each, or the probabilities of labels, columns of an indicator matrix.
     """
     if isinstance(probabilities, list) and probabilities and np.ndim(probabilities[0]) > 1:
-        return stacked_outputs([np.asarray(p) for p in probabilities])
-    if np.ndim(probabilities) > 2:
-        return np.asarray(probabilities)
+        return stacked_outputs([np.asarray(plain_array("predict_proba", p)) for p in probabilities])
+    probabilities = np.asarray(plain_array("predict_proba", probabilities))
+    if probabilities.ndim > 2:
+        return probabilities
     if are_labels(estimator):
-        of_labels = np.asarray(probabilities)
-        return np.stack([1 - of_labels, of_labels], axis=1)
-    probabilities = np.asarray(probabilities)
+        return np.stack([1 - probabilities, probabilities], axis=1)
     n_classes = len(getattr(estimator, "classes_", probabilities.T))
     if probabilities.ndim != 2 or probabilities.shape[1] != n_classes:
         raise ValueError(

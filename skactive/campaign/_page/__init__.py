@@ -41,6 +41,7 @@ def labelling_page(
     guesses: Sequence[tuple[Any, float | None]] | None = None,
     title: str,
     folder: Path | None = None,
+    marks: tuple[str, str] = (",", "."),
     live: str | None = None,
 ) -> str:
     """An HTML page that shows one row at a time, and takes a label by a key or a click.
@@ -48,13 +49,13 @@ def labelling_page(
     *Save* downloads a CSV, week1_labelled.csv of week1.html, with the columns ``id``, ``target`` and ``skip`` (1 for a
     row that was skipped). ``closed`` refuses other labels than ``labels``. A guess is hidden until the person asks for
     it, at each row anew: one seen first biases the label towards the model. An image is shown from its file, by a path
-    relative to ``folder`` where the page will be; web addresses are shown as text. ``live`` is the name by which the
-    page keeps answers for a server, which sends the rows.
+    relative to ``folder`` where the page will be; web addresses are shown as text. ``marks`` part the fields of the
+    CSV, and decimals. ``live`` is the name by which the page keeps answers for a server, which sends the rows.
     """
     if len({id, target, "skip"}) < 3:
         raise ValueError(f'The page saves columns {id!r}, {target!r} and "skip": they must have three names.')
     known = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    columns = [[cell(value, folder) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
+    columns = [[cell(value, folder, marks[1]) for value in frame.iloc[:, j].array] for j in range(frame.shape[1])]
     batch = {
         "title": title,
         "id": id,
@@ -63,9 +64,10 @@ def labelling_page(
         "open": not closed and not (known and all(isinstance(label, bool) for label in known)),
         "numeric": bool(known) and not any(isinstance(label, str | bool) for label in known),
         "labels": _saved_texts(known),
+        "marks": marks,
         "columns": [str(name) for name in frame.columns],
         "rows": [
-            {"id": text, "cells": [column[i] for column in columns], "guess": guess_in_words(*guess)}
+            {"id": text, "cells": [column[i] for column in columns], "guess": guess_in_words(*guess, marks[1])}
             for i, (text, guess) in enumerate(
                 zip(_saved_texts(frame.index.tolist()), guesses or [(None, None)] * len(frame), strict=True)
             )
@@ -85,14 +87,14 @@ def _saved_texts(values: list[Any]) -> list[str]:
     return texts
 
 
-def guess_in_words(guess: Any, probability: float | None) -> str | None:
+def guess_in_words(guess: Any, probability: float | None, mark: str = ".") -> str | None:
     if pd.isna(guess):
         return None
-    text = f"{guess:.6g}" if isinstance(guess, float | np.floating) else str(guess)
+    text = f"{guess:.6g}".replace(".", mark) if isinstance(guess, float | np.floating) else str(guess)
     return text if pd.isna(probability) else f"{text} ({probability:.0%})"
 
 
-def cell(value: Any, folder: Path | None) -> Cell:
+def cell(value: Any, folder: Path | None, mark: str = ".") -> Cell:
     """What is shown of a value: None for a gap, text, or an image with the text it came from."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
@@ -101,7 +103,7 @@ def cell(value: Any, folder: Path | None) -> Cell:
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return None
     if isinstance(value, float | np.floating):
-        return format(float(str(value)), ".15g")  # 0.1 of float32 is 0.1, and 3.0 is 3
+        return format(float(str(value)), ".15g").replace(".", mark)  # 0.1 of float32 is 0.1, and 3.0 is 3
     if isinstance(value, datetime.datetime):
         return str(value.date() if value.time() == datetime.time() and value.tzinfo is None else value)
     return str(value)

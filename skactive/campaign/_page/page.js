@@ -3,9 +3,10 @@
 
 // One card for each row, a list of all rows at the end, and a CSV to save; or, with live.js behind, a server that takes
 // answers and sends rows. Everything shown enters the document as text, never as markup. Python writes the batch, {key,
-// title, id, target, kind, open, numeric, labels, columns, rows}: a row is {id, cells, guess}, and a cell is null
-// (missing), text, or an image {src, text}.
+// title, id, target, kind, open, numeric, labels, marks, columns, rows}: a row is {id, cells, guess}, and a cell is
+// null (missing), text, or an image {src, text}.
 const batch = JSON.parse(document.getElementById("batch").textContent);
+const [separator, mark] = batch.marks;
 let n = batch.rows.length;
 
 const $ = (id) => document.getElementById(id);
@@ -110,11 +111,12 @@ function undo() {
 // ---- saving
 
 function csv() {
-  const field = (text) => (/[",;|\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const isPlain = (text) => !/[",;|\t\r\n]/.test(text) && !text.includes(separator);
+  const field = (text) => (isPlain(text) ? text : `"${text.replaceAll('"', '""')}"`);
   const given = (i) => [state.answers[i]?.label ?? "", state.answers[i]?.skip ? "1" : "", state.remarks[i] ?? ""];
   const lines = [[batch.id, batch.target, "skip", "remark"], ...batch.rows.map(({ id }, i) => [id, ...given(i)])];
   const width = Object.values(state.remarks).some(Boolean) ? 4 : 3;
-  return lines.map((line) => line.slice(0, width).map(field).join(",") + "\r\n").join("");
+  return lines.map((line) => line.slice(0, width).map(field).join(separator) + "\r\n").join("");
 }
 
 function fileName() {
@@ -286,8 +288,10 @@ function snippet({ cells }) {
 // ---- the field: a number, or a label to find or to add
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-const isNumber = (text) => NUMBER.test(text) && Number.isFinite(Number(text));
-const same = (a, b) => a.toLowerCase() === b.toLowerCase() || (batch.numeric && Number(a) === Number(b));
+const withPoint = (text) => (mark === "," ? text.replace(".", "?").replace(",", ".") : text);
+const number = (text) => (NUMBER.test(withPoint(text)) ? Number(withPoint(text)) : NaN);
+const isNumber = (text) => Number.isFinite(number(text));
+const same = (a, b) => a.toLowerCase() === b.toLowerCase() || (batch.numeric && number(a) === number(b));
 const holds = (label, text) => label.toLowerCase().includes(text.toLowerCase());
 const fitting = (text) => labels().filter((label) => holds(label, text) || same(label, text));
 
@@ -314,7 +318,8 @@ function add(text) {
   answer({ label: text });
 }
 
-const notANumber = (text) => `${text} is not a number. Write it like 12 or -3.5, with a point.`;
+const sign = mark === "," ? "comma" : "point";
+const notANumber = (text) => `${text} is not a number. Write it like 12 or -3${mark}5, with a ${sign}.`;
 
 // ---- keys and buttons
 
