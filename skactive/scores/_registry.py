@@ -150,6 +150,7 @@ def has_fast_mean(draws: Any) -> bool:
 def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
     """Fill in scores of the mean over draws in memory, in as many threads as torch may use."""
     array = draws.detach().numpy() if isinstance(draws, Tensor) else draws
+    scores = scores_n.numpy()  # in inference mode, torch lets no other thread write to its tensors
     tolerance = sum_tolerance(draws)
     n_points, n_classes = array.shape[1:]
     step = max(1, _NUMBERS_OF_MEANS // n_classes)
@@ -158,7 +159,7 @@ def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor
     def fill(starts: range) -> None:
         for start in starts:
             points = slice(start, min(start + step, n_points))
-            scores_n[points] = kernel(_checked_mean(array[:, points], start, tolerance))
+            scores[points] = kernel(_checked_mean(array[:, points], start, tolerance))
 
     n_threads = min(torch.get_num_threads(), array.size // 2**20)  # a thread for each million numbers at most
     if n_threads < 2:
