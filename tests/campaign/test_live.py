@@ -229,6 +229,14 @@ def test_a_small_batch_is_asked_for_when_less_than_half_of_the_last_is_left(tmp_
     assert learner._wanted.get() == 7
 
 
+def test_answers_are_counted_without_labels_of_the_table_also_when_these_were_withdrawn_or_told_again(tmp_path):
+    campaign = begun(tmp_path, table().assign(y=["a", "b", *[None] * (N - 2)]))
+    desk = Desk(campaign._twin(), 4, 1, Learner(campaign._twin(), 4))
+    campaign.withdraw(["r000"])
+    campaign.tell({"r001": "b"}, annotator="anna", unasked=True)
+    assert desk.exchange("", Message.of(message()))["counts"]["given"] == 1
+
+
 def test_a_table_that_was_changed_is_said_when_rows_are_due_and_followed_once_it_is_right(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(_learner, "AGAIN", 0.1)
     pool, db = tmp_path / "pool.csv", str(tmp_path / "y.db")
