@@ -25,7 +25,7 @@ def curve_of(found: Sequence[tuple[int, Accuracy]]) -> tuple[str, str]:
 
     An error has no upper end: its interval goes up to the edge.
     """
-    told = [(n, one) for n, one in found if np.isfinite(one.value)]
+    told = sorted({n: one for n, one in found if np.isfinite(one.value)}.items())  # the last of each number
     if len(told) < 2:
         return "", ""
     n, values = np.array([n for n, _ in told]), np.array([(one.low, one.value, one.high) for _, one in told])

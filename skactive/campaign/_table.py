@@ -77,8 +77,8 @@ def _with_places(frame: Any, columns: list[str]) -> Any:
     names = list(getattr(frame, "columns", ()))
     if twice := [name for name, n in Counter(names).items() if n > 1]:
         raise CampaignError(f"`frame` must have different column names. Got {shown(twice)} more than once.")
-    known = {*columns}
-    for name in [name for name in names if f"{name} 0" in known and name not in known]:
+    lacking = {*columns}.difference(names)
+    for name in [name for name in names if f"{name} 0" in lacking and name not in columns]:
         places, odd = numbers_in_lists(frame[name])
         if odd:
             raise CampaignError(f"`frame` must have lists of numbers of one length in {name!r}, as at the start{odd}.")

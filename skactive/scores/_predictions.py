@@ -178,7 +178,7 @@ def margin(draws: Tensor) -> Tensor:
 
     :math:`1 - (\bar p_{(1)} - \bar p_{(2)})`, between 0 and 1; with a single class the second counts as 0.
 
-    Parameters and returned values are those of `bald`.
+    Parameters and returned values are those of `entropy`.
 
     References
     ----------
@@ -201,7 +201,7 @@ def variation_ratio(draws: Tensor) -> Tensor:
 
     Between 0 and 1 - 1/n_classes. With two classes it ranks rows as `margin` and `entropy` do.
 
-    Parameters and returned values are those of `bald`.
+    Parameters and returned values are those of `entropy`.
 
     References
     ----------

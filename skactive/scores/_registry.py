@@ -86,7 +86,7 @@ def register(
             device = device_of(draws)
             scores_n = torch.empty(draws.shape[1], dtype=best_float(device), device=device)
             if of_mean and has_fast_mean(draws):
-                score_means(kernel, draws, scores_n)
+                score_means(kernel, draws, scores_n.numpy())  # no other thread may write to tensors of inference
             else:
                 for block, points in blocks(draws, are_numbers=kind == "numbers" or "outcomes" in tasks):
                     # what has points on the last axis in part, and what is about targets whole
@@ -147,7 +147,7 @@ def has_fast_mean(draws: Any) -> bool:
     return in_memory and draws.shape[2] > 1 and draws.dtype.itemsize in (4, 8)  # bytes: not of half precision
 
 
-def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: Tensor) -> None:
+def score_means(kernel: Callable[[Tensor], Tensor], draws: Any, scores_n: NDArray[Any]) -> None:
     """Fill in scores of the mean over draws in memory, in as many threads as torch may use."""
     array = draws.detach().numpy() if isinstance(draws, Tensor) else draws
     tolerance = sum_tolerance(draws)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from skactive.campaign import Campaign, CampaignError
+from skactive.campaign import Accuracy, Campaign, CampaignError
+from skactive.campaign._curve import curve_of
 from skactive.campaign._live import _learner
 from skactive.campaign._live._desk import Desk, Message, due_in
 from skactive.campaign._live._learner import Learner
@@ -227,6 +229,22 @@ def test_a_small_batch_is_asked_for_when_less_than_half_of_the_last_is_left(tmp_
     assert learner._wanted.empty()
     desk.exchange("", Message.of(message(answers=[given(rows[2])], rows=rows[3:], more=3)))
     assert learner._wanted.get() == 7
+
+
+def test_the_curve_has_the_last_accuracy_of_each_number_of_labels_in_their_order():
+    some = ((30, 0), (30, 0.8), (20, 1))
+    found = [(n, Accuracy(v, v - 0.1, 1, "accuracy", n, 9, (v, 0, 1), 9, True)) for n, v in some]
+    svg, words = curve_of(found)
+    assert re.findall(r"(\d+) labels, (\d+)", words) == [("20", "100"), ("30", "80")]
+    assert 'polyline points="0.0000,1.0000 1.0000,0.8000"' in svg
+
+
+def test_answers_are_counted_without_labels_of_the_table_also_when_these_were_withdrawn_or_told_again(tmp_path):
+    campaign = begun(tmp_path, table().assign(y=["a", "b", *[None] * (N - 2)]))
+    desk = Desk(campaign._twin(), 4, 1, Learner(campaign._twin(), 4))
+    campaign.withdraw(["r000"])
+    campaign.tell({"r001": "b"}, annotator="anna", unasked=True)
+    assert desk.exchange("", Message.of(message()))["counts"]["given"] == 1
 
 
 def test_a_table_that_was_changed_is_said_when_rows_are_due_and_followed_once_it_is_right(serve, tmp_path, monkeypatch):

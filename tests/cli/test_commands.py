@@ -296,11 +296,11 @@ def test_a_pool_in_files_is_labelled_as_the_data_frame_is_and_none_is_written_ov
 
 
 def test_a_pool_with_lists_goes_on_in_python_with_its_lists(shell):
-    frame = pool(at=[[i, 0.5, -i] for i in range(N)])
+    frame = pool(at=[[i, 0.5, -i] for i in range(N)], **{"churn 0": 1.0})  # no place of the labels
     frame.to_parquet("pool.parquet")
     shell(f"{START.replace('csv', 'parquet')} --seed 0")
     places = read_table("pool.parquet", text=["id", "churn"])
-    for given in (frame, "pool.parquet", places):
+    for given in (frame, "pool.parquet", places, places.assign(at="seen")):
         campaign = skactive.Campaign.open("c.db", given)
         assert "at 2" in campaign.ask(9)
     campaign.tell({id: "ab"[int(id) > 45] for id in campaign._named_ids()}, unasked=True)

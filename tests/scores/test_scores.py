@@ -210,7 +210,9 @@ def test_scores_of_the_mean_are_equal_to_the_bit_alone_in_any_place_and_for_any_
         torch.set_num_threads(1)
         whole = SCORES[name](draws)
         torch.set_num_threads(3)
-        np.testing.assert_array_equal(SCORES[name](np.concatenate([draws] * 20, axis=1)), np.tile(whole, 20))
+        for is_on in (False, True):
+            with torch.inference_mode(is_on):
+                np.testing.assert_array_equal(SCORES[name](np.concatenate([draws] * 20, axis=1)), np.tile(whole, 20))
     finally:
         torch.set_num_threads(threads)
     innermost, backwards = np.ascontiguousarray(draws.transpose(1, 2, 0)).transpose(2, 0, 1), draws[::-1].copy()[::-1]

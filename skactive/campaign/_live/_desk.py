@@ -171,7 +171,7 @@ class Desk:
     def _said(self, ledger: Ledger) -> dict[str, Any]:
         """How far the last batch is, how many answers there are, and what labels."""
         last: list[int] = next((group.rows for group in reversed(ledger.groups) if group.kind == "ask"), [])
-        given = sum(map(len, ledger.votes.values())) - len(ledger.came)
+        given = sum(map(len, ledger.votes.values())) - len(ledger.came.keys() & ledger.votes.get("", {}).keys())
         counts = {"size": len(last), "done": len(last) - len(ledger.out.intersection(last)), "given": given}
         asked = self._campaign._questions()
         return {"counts": counts, "kind": asked["kind"], "names": [*map(str, asked["labels"])]}
