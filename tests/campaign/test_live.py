@@ -135,6 +135,21 @@ def test_no_two_pages_hold_a_row_until_one_leaves_and_with_overlap_two_annotator
     assert say(ben, page="4", rows=[row])["gone"] == [row]
 
 
+def test_an_answer_that_is_taken_back_waits_in_its_batch_for_the_same_page_and_others_keep_theirs(serve, tmp_path):
+    campaign = begun(tmp_path)
+    served = serve(campaign, ["anna", "ben"], batch=6, overlap=2)
+    anna, ben = served.addresses.values()
+    row, other = rows_of(anna, 2, "1")
+    say(ben, page="2", answers=[given(row, "b"), given(other, None)])
+    back = [[*given(one)[:2], "", 0, ""] for one in (row, other)]
+    assert say(anna, page="1", answers=[given(row, "a"), back[0]], rows=[row])["gone"] == []
+    say(ben, page="2", answers=[back[1]])
+    served.stop()
+    ledger, picks = campaign._store.ledger(), campaign._store.batches()
+    assert (ledger.votes_on(row), ledger.skipped, {row, other} & ledger.out) == ({"ben": "b"}, set(), {other})
+    assert len(picks) == 1
+
+
 def test_strangers_other_hosts_other_sites_and_forms_are_told_nothing(serve, tmp_path):
     address = address_of(serve(begun(tmp_path), host="LocalHost"))  # of which browsers say "localhost"
     host = urlsplit(address).netloc

@@ -26,7 +26,7 @@ class Given(NamedTuple):
 
     key: str  # made by the page: what comes twice is taken once
     row: int
-    label: str | None  # None skips the row
+    label: str | None  # None skips the row, and "" takes back what was said of it
     age: int  # milliseconds since the person gave it: clocks of browsers differ
     remark: str
 
@@ -113,6 +113,9 @@ class Desk:
     def _taken(self, annotator: str, given: Given) -> str:
         """Write an answer."""
         campaign, label = self._campaign, given.label
+        if label == "":
+            until_written(lambda: campaign._undo(given.row, annotator))
+            return ""
         if label is not None and (label := plain_label(label, "the label")) is None:
             raise CampaignError("A label must not be empty.")
         if not campaign._settings["kind"]:  # the first label says whether there are numbers to predict
