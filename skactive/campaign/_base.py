@@ -296,7 +296,7 @@ class CampaignBase:
     def _undo(self, row: int, annotator: str) -> None:
         """Take back what an annotator has said of a row that was asked for: it keeps its place in its batch."""
         ledger = self._store.ledger()
-        if row in ledger.asked and (row in ledger.skipped or ledger.vote(row, annotator) is not None):
+        if row in ledger.asked and ((annotator, row) in ledger.passed or ledger.vote(row, annotator) is not None):
             self._store.add_events([Event("undo", row, annotator=annotator)], ledger.seen)
 
     # --- the model --------------------------------------------------------------------------------

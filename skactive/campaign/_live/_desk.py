@@ -119,7 +119,7 @@ class Desk:
         if label is not None and (label := plain_label(label, "the label")) is None:
             raise CampaignError("A label must not be empty.")
         if not campaign._settings["kind"]:  # the first label says whether there are numbers to predict
-            label = fraction_of(label)
+            label = fraction_of(label, campaign._settings.get("dialect", {}).get("decimal"))
         if not 0 <= given.row < len(campaign._ids):
             raise CampaignError(f"There is no row {given.row} in the table.")
         id = campaign._ids[given.row]
@@ -141,7 +141,7 @@ class Desk:
         given = {name for name, told in ledger.votes.items() if row in told}
         seen = given | {page.annotator for page in self._pages.values() if row in page.rows}
         is_there = row < len(self._campaign._ids) and row not in self._gone
-        is_open = row in ledger.out or bool(given)  # else it was withdrawn
+        is_open = (row in ledger.out or bool(given)) and (annotator, row) not in ledger.passed  # nor withdrawn
         return is_there and is_open and annotator not in seen and len(seen) < self._overlap
 
     def _shown(self, row: int) -> dict[str, Any]:

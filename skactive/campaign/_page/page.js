@@ -382,8 +382,7 @@ $("skip").onclick = once(skip);
 $("undo").onclick = undo;
 $("peek").onclick = peek;
 $("all").onclick = () => move(n);
-$("save").onclick = () => seam.save();
-$("finish").onclick = () => seam.save();
+for (const id of ["save", "finish"]) $(id).onclick = () => seam.save();
 $("open").onclick = () => go(state.answers.indexOf(null));
 
 // The same page in another tab: what is done there counts here.
