@@ -190,7 +190,8 @@ class Ledger:
         self._happened(Group("ask", time, "", rows, log_proba=log_proba, batch=len(self.batches)))
         self.out.update(rows)
         self.asked.update(dict.fromkeys(rows, len(self.batches)))
-        self._ask_anew(rows)
+        for row in self.withdrawn.keys() & set(rows):
+            self.withdrawn[row] = {name: (*vote[:2], ...) for name, vote in self.withdrawn[row].items()}
 
     def _take_tell(
         self, time: str, annotator: str, rows: list[int], labels: list[Any], whens: Any = (), remarks: Any = ()
@@ -217,29 +218,22 @@ class Ledger:
         self.skipped.update(row for row in rows if not self.has_vote(row))  # labels of other annotators stay
 
     def _take_withdraw(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
-        self._take_back(Group("withdraw", time, annotator, rows), self.votes)
-
-    def _take_undo(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
-        """What one annotator has said is taken back; the rows that nobody else has labelled wait again."""
-        self._take_back(Group("undo", time, annotator, rows), [annotator])
-        self._ask_anew(rows)
-        self.out.update(row for row in rows if not self.has_vote(row))
-
-    def _take_back(self, group: Group, names: Iterable[str]) -> None:
-        rows = group.rows
         for row in self.skipped.intersection(rows):
             self.withdrawn.setdefault(row, {})[None] = self.now, 0, None
-        self._happened(group)
-        for name in names:
+        self._happened(Group("withdraw", time, annotator, rows))
+        for name in self.votes:
             for row, vote in self._revoke(name, rows).items():
                 self.withdrawn.setdefault(row, {})[name] = vote
         for row in rows:
-            if not self.has_vote(row):
-                self.order.pop(row, None)
+            self.order.pop(row, None)
 
-    def _ask_anew(self, rows: Collection[int]) -> None:
-        for row in self.withdrawn.keys() & set(rows):
-            self.withdrawn[row] = {name: (*vote[:2], ...) for name, vote in self.withdrawn[row].items()}
+    def _take_undo(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
+        """What one annotator has said is taken back; the rows that nobody else has labelled wait again."""
+        self._happened(Group("undo", time, annotator, rows))
+        self._revoke(annotator, rows)
+        for row in (one for one in rows if not self.has_vote(one)):
+            self.out.add(row)
+            self.order.pop(row, None)
 
     def _happened(self, group: Group) -> None:
         """Note events, after which no row is out or skipped."""
