@@ -141,14 +141,18 @@ class BaseMCDropout(BaseEstimator, ABC):
 
     def embed(self, X: ArrayLike) -> NDArray[np.float32]:
         """Represent rows by the input of the layer that makes the outputs, without dropout: (n_points, n_units)."""
-        check_is_fitted(self, "net_")
-        embeddings = TappedNet(_AskedNet(self))(X)
+        embeddings = self._embeddings(X)
         if not embeddings.shape[1]:
             raise ValueError(
                 "`embed` gives the input of the linear or convolution layer that makes the outputs, but no single one "
                 "makes them. Let the module's forward pass return what such a layer does."
             )
         return embeddings.astype(np.float32, copy=False)
+
+    def _embeddings(self, X: ArrayLike) -> NDArray[Any]:
+        """As `embed`, without columns where no layer makes the outputs."""
+        check_is_fitted(self, "net_")
+        return TappedNet(_AskedNet(self))(X)
 
     def _sample(self, X: ArrayLike, n_draws: int | None) -> NDArray[Any]:
         check_is_fitted(self, "net_")

@@ -77,9 +77,14 @@ def represent_by(estimator: Any, embedding: Embedding = "auto") -> Represent:
     return lambda X: (represent(X)[0], embed(X))
 
 
-def predictions_by(estimator: Any) -> PredictDraws:
-    """A classifier's own probabilities as a single draw; a net is evaluated in blocks of rows, as for draws."""
-    if not has_embeddings(estimator) or (_is_net(net := innermost(estimator)) and method_of_user(net)):
+def predictions_by(estimator: Any, *, is_apart: bool = False) -> PredictDraws:
+    """A classifier's own probabilities as a single draw; a net is evaluated in blocks of rows, as for draws.
+
+    Where rows are to keep apart, their embeddings come with them; those of a net always do.
+    """
+    if _is_net(net := innermost(estimator)):
+        is_apart = not method_of_user(net)
+    if not (is_apart and has_embeddings(estimator)):
         return prediction_as_draw(estimator)
     return WithPlaces(Composed(represent_by(estimator), after=lambda both: (both[0][np.newaxis], both[1])))
 
@@ -117,7 +122,7 @@ def _count_required(function: Callable[..., Any]) -> int:
 
 def _embed(estimator: Any) -> Embed:
     if hasattr(estimator, "embed"):
-        return _ByMethods(estimator, lambda model, X: _on_host(model.embed(X)))
+        return _ByMethods(estimator, lambda model, X: _on_host(getattr(model, "_embeddings", model.embed)(X)))
     if _is_net(estimator):
         return TappedNet(adapter_of(estimator))
     if isinstance(estimator, MLPClassifier | MLPRegressor):

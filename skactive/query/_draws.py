@@ -150,6 +150,7 @@ def draws_of(
     predict_batch_size: int | None = None,
     n_jobs: int | None = None,
     one_draw: bool = False,
+    is_apart: bool = False,
 ) -> PoolDraws:
     """Find draws for a learner's model, and check on the first candidate that they are functions.
 
@@ -163,6 +164,8 @@ def draws_of(
     one_draw : bool, default=False
         Whether the model's own ``predict_proba`` is enough: it is used if there is one, unless ``n_draws`` or
         ``posterior`` ask for draws.
+    is_apart : bool, default=False
+        Whether the embeddings of rows are wanted beside their one draw.
     """
     model, training, found = model_of(learner), pool.training, None
     if posterior != "auto" and training["X_training"] is None:
@@ -174,7 +177,7 @@ def draws_of(
         training = training | {"fit_params": training["surrogate_params"]}
         model = _fitted_surrogate(posterior, training, rng)
     elif posterior == "auto" and one_draw and n_draws is None and has_own_predictions(model):
-        found = predictions_by(model)
+        found = predictions_by(model, is_apart=is_apart)
     if found is None and posterior != "bootstrap":
         found = _own_draws(model, training, rng, n_draws, one_draw)
     is_refitted = found is None
@@ -454,9 +457,7 @@ class Places(Kept):
 def places_for(query: Any, pool: Pool, learner: Any, draws: PoolDraws | None, rng: Any) -> Places | None:
     """Places by a query's parameters; None for a ``diversity`` of 0, or "auto" if they are not at hand, or too many."""
     model, space, is_auto = model_of(learner), query.space, query.diversity == "auto"
-    sampler = look_up("sampler", query.sampler, SAMPLERS)
-    has_weights = hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and 0 < query.beta < math.inf
-    if query.diversity == 0 or (is_auto and not has_weights):
+    if not keeps_apart(query):
         return None
     by_features = callable(space) or space == "gradients" or leaves_by(model) is not None or has_embeddings(model)
     if not (is_auto or by_features) and (draws is None or draws.n_draws == 1) and has_source(innermost(model)):
@@ -473,11 +474,19 @@ def places_for(query: Any, pool: Pool, learner: Any, draws: PoolDraws | None, rn
     return places if pool.is_open or len(pool) <= places.most_rows else None
 
 
+def keeps_apart(query: Any) -> bool:
+    """Whether rows of a batch may keep apart: "auto" does so with samplers whose weights depend on the scores."""
+    if query.diversity != "auto":
+        return bool(query.diversity != 0)
+    sampler = look_up("sampler", query.sampler, SAMPLERS)
+    return hasattr(sampler, "log_weights") and getattr(sampler, "uses_beta", True) and 0 < query.beta < math.inf
+
+
 def points_alone(query: Any, pool: Pool, learner: Any, rng: np.random.Generator) -> PointSet | None:
     """The candidates as points, where scores are made elsewhere."""
     draws = None
     if query.diversity == "auto" and query.posterior == "auto" and has_own_predictions(model_of(learner)):
-        draws = draws_of(pool, learner, rng, one_draw=True, **options_of(query))
+        draws = draws_of(pool, learner, rng, one_draw=True, is_apart=keeps_apart(query), **options_of(query))
     places = places_for(query, pool, learner, draws, rng)
     return None if places is None else places.points(alone=True, chunk_size=query.chunk_size, verbose=query.verbose)
 

@@ -34,7 +34,7 @@ from ..samplers._distances import PointSet
 from ..samplers._law import check_has_law, draw_batch
 from ..scores import SCORES
 from ._base import Batch, BatchQuery, Streams
-from ._draws import SPACE_RULES, options_of, places_for, points_alone
+from ._draws import SPACE_RULES, keeps_apart, options_of, places_for, points_alone
 from ._limits import Limits
 from ._pool import Pool, model_of, pool_for
 from ._scoring import (
@@ -348,7 +348,8 @@ class StochasticBatchQuery(ScoringQuery):
         found = _score_for(model, self.score)
         name, score = name_of(found), look_up("score", found, SCORES)
         reduced = self.reduce, self.mask
-        groups = groups_for({name: score}, pool, learner, rng, self.X_target, reduced, **options_of(self))
+        options = options_of(self) | {"is_apart": keeps_apart(self)}
+        groups = groups_for({name: score}, pool, learner, rng, self.X_target, reduced, **options)
         places = places_for(self, pool, learner, groups[0][0], rng)
         scores = score_groups(pool, groups, self.chunk_size, self.verbose, places)[0]
         return scores, None if places is None else places.points(chunk_size=self.chunk_size)
