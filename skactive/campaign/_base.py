@@ -293,6 +293,12 @@ class CampaignBase:
             )
         self._store.add_events([Event("withdraw", row) for row in rows], state.seen)
 
+    def _undo(self, row: int, annotator: str) -> None:
+        """Take back what an annotator has said of a row that was asked for: it keeps its place in its batch."""
+        ledger = self._store.ledger()
+        if row in ledger.asked and ((annotator, row) in ledger.passed or ledger.vote(row, annotator) is not None):
+            self._store.add_events([Event("undo", row, annotator=annotator)], ledger.seen)
+
     # --- the model --------------------------------------------------------------------------------
 
     def _can_fit(self, state: State) -> bool:

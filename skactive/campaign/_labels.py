@@ -174,10 +174,12 @@ def _as_number(label: Any) -> float | int | None:
     return number if math.isfinite(number) else None
 
 
-def fraction_of(label: Any) -> Any:
-    """The number that a text spells, if it is no whole one; else the label."""
+def fraction_of(label: Any, mark: str | None) -> Any:
+    """The number that a text spells, perhaps with the decimal mark of its table, if no whole one; else the label."""
     number = _as_number(label) if isinstance(label, str) else label
-    return number if isinstance(number, float) and number % 1 else label
+    if number is None and label and mark:
+        number = read(pd.Series([label], dtype=object), Reading("number", mark=mark, grouped=True)).item()
+    return number if isinstance(number, float) and number % 1 > 0 else label  # a gap is none
 
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 class Event(NamedTuple):
     """What happened to a row."""
 
-    kind: str  # "ask", "tell", "skip", "withdraw" or "rename"
+    kind: str  # "ask", "tell", "skip", "withdraw", "undo" or "rename"
     row: int  # its position in the campaign
     label: Any = None  # str, int, float, bool or None
     annotator: str = ""  # "" if none was named
@@ -117,6 +117,7 @@ class Ledger:
     counts: Counter[Any] = field(default_factory=Counter)  # how many votes there are for each label
     out: set[int] = field(default_factory=set)
     skipped: set[int] = field(default_factory=set)
+    passed: set[tuple[str, int]] = field(default_factory=set)  # by annotators who skipped last, also where others label
     asked: dict[int, int] = field(default_factory=dict)  # the last batch of each row
     order: dict[int, None] = field(default_factory=dict)  # rows in the order of their first label
     withdrawn: dict[int, dict[str | None, Vote]] = field(default_factory=dict)
@@ -213,6 +214,7 @@ class Ledger:
     def _take_skip(self, time: str, annotator: str, rows: list[int], labels: list[Any], *details: Any) -> None:
         self._happened(Group("skip", time, annotator, rows, (), *details[1:]))
         self._revoke(annotator, rows)
+        self.passed.update((annotator, row) for row in rows)
         self.skipped.update(row for row in rows if not self.has_vote(row))  # labels of other annotators stay
 
     def _take_withdraw(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
@@ -223,6 +225,14 @@ class Ledger:
             for row, vote in self._revoke(name, rows).items():
                 self.withdrawn.setdefault(row, {})[name] = vote
         for row in rows:
+            self.order.pop(row, None)
+
+    def _take_undo(self, time: str, annotator: str, rows: list[int], labels: list[Any]) -> None:
+        """What one annotator has said is taken back; the rows that nobody else has labelled wait again."""
+        self._happened(Group("undo", time, annotator, rows))
+        self._revoke(annotator, rows)
+        for row in (one for one in rows if not self.has_vote(one)):
+            self.out.add(row)
             self.order.pop(row, None)
 
     def _happened(self, group: Group) -> None:
@@ -247,7 +257,8 @@ class Ledger:
 
     def _revoke(self, annotator: str, rows: list[int]) -> dict[int, Vote]:
         """What an annotator has said of rows, which counts no more."""
-        told = self.votes.get(annotator, {})
+        told = self.votes.setdefault(annotator, {})
+        self.passed.difference_update((annotator, row) for row in rows)
         votes = {row: told.pop(row) for row in rows if row in told}
         for _, _, label in votes.values():
             self.counts[label] -= 1

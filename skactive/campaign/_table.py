@@ -126,7 +126,7 @@ def _columns_of(names: list[Any], *, id: str | None, target: str, columns: list[
     bad += [name for name in (id, index) if name in RESERVED_IDS]
     if bad:
         raise CampaignError(
-            f"`frame` must have texts as column names, other than those that batches add. Got {shown(bad)}."
+            f"`frame` must have texts as column names, other than those that batches add. Got {shown(bad)}: rename."
         )
     return ours
 

@@ -60,7 +60,8 @@ def _last_batch(campaign: Campaign) -> str:
     ids = asked["id"][asked["batch"] == last]
     frame = table.loc[[id for id in ids if id in table.index]]  # others are gone from the table
     labels = frame.pop(campaign.target)
-    fates = history.groupby("id")["kind"].last().map({"ask": "waiting", "skip": "skipped", "withdraw": "put back"})
+    words = {"ask": "waiting", "undo": "waiting", "skip": "skipped", "withdraw": "put back"}
+    fates = history.groupby("id")["kind"].last().map(words)
     shown = frame.iloc[:, :SHOWN_COLUMNS]
     shown.insert(0, campaign.target, labels.astype(object).where(labels.notna(), fates.reindex(frame.index)))
     n_more = frame.shape[1] - SHOWN_COLUMNS

@@ -472,7 +472,7 @@ BAD_TABLES = {
     "`target` must have gaps: the rows to label. All 120": lambda f: f.assign(churn="yes"),
     "`frame` must have a column besides the id and the target": lambda f: f[["customer", "churn"]],
     "labels in `target` must be of one type. Got 'yes', 1": lambda f: f.assign(churn=["yes", 1, *[None] * (N - 2)]),
-    "than those that batches add. Got 'guess'": lambda f: f.rename(columns={"age": "guess"}),
+    "than those that batches add. Got 'guess': rename": lambda f: f.rename(columns={"age": "guess"}),
     "`frame` must have different column names": lambda f: f.rename(columns={"age": "plan"}),
     "`id` must hold texts or whole numbers. Got 0.5": lambda f: f.assign(customer=np.arange(N) + 0.5),
     "`id` must hold texts or whole numbers, not both": lambda f: f.assign(customer=[0, *f["customer"][1:]]),

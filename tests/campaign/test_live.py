@@ -137,6 +137,19 @@ def test_no_two_pages_hold_a_row_until_one_leaves_and_with_overlap_two_annotator
     assert say(ben, page="4", rows=[row])["gone"] == [row]
 
 
+def test_an_answer_that_is_taken_back_waits_in_its_batch_for_the_same_page_and_others_keep_theirs(serve, tmp_path):
+    campaign = begun(tmp_path)
+    anna, ben = serve(campaign, ["anna", "ben"], batch=6, overlap=2).addresses.values()
+    row, other = rows_of(anna, 2, "1")
+    say(ben, page="2", answers=[given(row, "b"), given(other, None)])
+    back = [[*given(one)[:2], "", 0, ""] for one in (row, other)]
+    assert say(anna, page="1", answers=[given(row, None)], rows=[row])["gone"] == [row]  # though ben alone has a label
+    assert say(anna, page="1", answers=[given(row, "a"), back[0]], rows=[row])["gone"] == []
+    say(ben, page="2", answers=[back[1]])
+    ledger = campaign._store.ledger()
+    assert (ledger.votes_on(row), ledger.skipped, {row, other} & ledger.out) == ({"ben": "b"}, set(), {other})
+
+
 def test_strangers_other_hosts_other_sites_and_forms_are_told_nothing(serve, tmp_path):
     address = address_of(serve(begun(tmp_path), host="LocalHost"))  # of which browsers say "localhost"
     host = urlsplit(address).netloc
@@ -328,12 +341,14 @@ def test_a_second_server_and_a_port_that_is_taken_are_refused(serve, tmp_path):
             other.serve(**where)
 
 
-def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_path):
+@pytest.mark.parametrize("said", ["3.5", "3,5"])
+def test_the_first_answer_that_is_a_fraction_makes_labels_numbers(serve, tmp_path, said):
     campaign = begun(tmp_path, labels=None)
+    campaign._store.note({"dialect": {"decimal": ","}})
     address = address_of(serve(campaign))
     (row,) = rows_of(address, 1)
     with pytest.warns(UserWarning, match="numbers to predict"):
-        reply = say(address, answers=[given(row, "3.5")])
+        reply = say(address, answers=[given(row, said)])
     assert (reply["kind"], told(campaign.path)["label"].tolist()) == ("number", [3.5])
 
 

@@ -131,7 +131,7 @@ def oracle(start, events, rule):
         for event in (one for one in events if one.row == row):
             if event.kind == "withdraw":
                 votes = []
-            if event.kind in ("skip", "tell"):
+            if event.kind in ("skip", "tell", "undo"):
                 votes = [vote for vote in votes if vote[0] != event.annotator]
             if event.kind == "tell" and ("", event.label) in votes:
                 votes.remove(("", event.label))
@@ -148,7 +148,7 @@ def oracle(start, events, rule):
     return labels
 
 
-KINDS = st.sampled_from(["ask", "tell", "tell", "tell", "skip", "withdraw"])
+KINDS = st.sampled_from(["ask", "tell", "tell", "tell", "skip", "withdraw", "undo"])
 ANNOTATORS = st.sampled_from(["", "x", "y"])
 ANSWERS = st.dictionaries(st.integers(0, 3), st.sampled_from("abc"), min_size=1)
 CAME = st.lists(st.sampled_from([None, "a", "b"]), min_size=4, max_size=4)

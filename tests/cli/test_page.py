@@ -528,6 +528,21 @@ def test_an_answer_that_one_page_after_the_other_cannot_send_waits_for_the_next(
     assert answers(campaign)["id"].tolist() == [first]
 
 
+def test_what_is_taken_back_is_so_in_the_campaign_and_a_remark_on_a_row_put_off_outlives_a_reload(live):
+    browser, campaign, served, _ = live
+    first = visit(browser, served.addresses["anna"])
+    browser.keys(*"22suuu")
+    assert browser.sees("#message", "Your last answer is taken back.")
+    browser.keys("r", "torn", Keys.ENTER, "l")
+    assert browser.sees("#unsaved", "")
+    assert Campaign.open(campaign.path).to_frame()["y"].isna().all()
+    browser.reload()
+    assert row_shown(browser) == first
+    browser.keys("1")
+    assert browser.sees("#unsaved", "")
+    assert answers(campaign)[["id", "label", "remark"]].values.tolist()[2:] == [[first, "neg", "torn"]]
+
+
 def test_a_double_click_labels_one_row_undo_and_another_key_correct_it_and_later_comes_back(live):
     browser, campaign, served, _ = live
     first = visit(browser, served.addresses["anna"])

@@ -26,7 +26,7 @@ class Given(NamedTuple):
 
     key: str  # made by the page: what comes twice is taken once
     row: int
-    label: str | None  # None skips the row
+    label: str | None  # None skips the row, and "" takes back what was said of it
     age: int  # milliseconds since the person gave it: clocks of browsers differ
     remark: str
 
@@ -113,10 +113,13 @@ class Desk:
     def _taken(self, annotator: str, given: Given) -> str:
         """Write an answer."""
         campaign, label = self._campaign, given.label
+        if label == "":
+            until_written(lambda: campaign._undo(given.row, annotator))
+            return ""
         if label is not None and (label := plain_label(label, "the label")) is None:
             raise CampaignError("A label must not be empty.")
         if not campaign._settings["kind"]:  # the first label says whether there are numbers to predict
-            label = fraction_of(label)
+            label = fraction_of(label, campaign._settings.get("dialect", {}).get("decimal"))
         if not 0 <= given.row < len(campaign._ids):
             raise CampaignError(f"There is no row {given.row} in the table.")
         id = campaign._ids[given.row]
@@ -138,7 +141,7 @@ class Desk:
         given = {name for name, told in ledger.votes.items() if row in told}
         seen = given | {page.annotator for page in self._pages.values() if row in page.rows}
         is_there = row < len(self._campaign._ids) and row not in self._gone
-        is_open = row in ledger.out or bool(given)  # else it was withdrawn
+        is_open = (row in ledger.out or bool(given)) and (annotator, row) not in ledger.passed  # nor withdrawn
         return is_there and is_open and annotator not in seen and len(seen) < self._overlap
 
     def _shown(self, row: int) -> dict[str, Any]:

@@ -87,8 +87,8 @@ class Learner(threading.Thread):
             if accuracy.classes is not None:
                 share = accuracy.classes.loc[accuracy.commonest, "share"]
                 head += f"; always guessing {accuracy.commonest!r} {percent(share)}"
-        found = disputes_of(state, now._named_ids()).drop(columns="label")
-        disputes = [f"Disputed, {id}: {row.dropna().to_dict()}" for id, row in found.head(MOST_DISPUTES).iterrows()]
+        found = disputes_of(state, now._named_ids()).drop(columns="label").head(MOST_DISPUTES)
+        disputes = [f"Disputed, {id}: {str(row.dropna().to_dict())[1:-1]}" for id, row in found.iterrows()]
         lines = [*(line for topic, line in topics.items() if topic != "out"), *disputes]
         said = {"head": stop + head, "lines": [*map(cut, lines)], "curve": curve_of(self._curve or [])}
         self.panel = {"version": self.panel["version"] + 1, **said}

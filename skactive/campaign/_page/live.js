@@ -17,6 +17,8 @@ const here = { unsent: [], later: new Set(), waits: true, busy: false, again: fa
 const openRows = () => [...batch.rows.keys()].filter((i) => !state.answers[i]);
 const fresh = () => openRows().filter((i) => !here.later.has(i));
 const after = (rows, i) => rows.find((j) => j > i) ?? rows.find((j) => j !== i);
+const remarkOf = (i) => `remark-${batch.key}-${batch.rows[i].row}`;
+const keep = (name, text) => tried(() => (text ? localStorage.setItem(name, text) : localStorage.removeItem(name)));
 const placeOf = (row) => batch.rows.findIndex((one) => one.row === row);
 const trouble = (text) => $("trouble").textContent === text || ($("trouble").textContent = text);
 
@@ -30,16 +32,17 @@ Object.assign(seam, {
     exchange();
   },
   remember() {
-    if (!here.unsent.length) return tried(() => localStorage.removeItem(keptAs));
-    tried(() => localStorage.setItem(keptAs, JSON.stringify(here.unsent)));
+    keep(keptAs, here.unsent.length && JSON.stringify(here.unsent));
+    if (state.at < n) keep(remarkOf(state.at), !answerHere() && state.remarks[state.at]); // until there is an answer
   },
   save: () => say("Each answer is saved at once."),
   given(i) {
-    const [{ row }, { label = null }, remark] = [batch.rows[i], state.answers[i], state.remarks[i] ?? ""];
+    const [{ row }, one, remark] = [batch.rows[i], state.answers[i], state.remarks[i] ?? ""];
+    const { label = null } = one && !one.byOthers ? one : { label: "" }; // null skips, "" takes back
     here.unsent.push({ key: random(), row, label, at: Date.now(), remark });
+    seam.remember();
     exchange();
   },
-  takeBack: () => {}, // another answer replaces the one that was given
   after(i) {
     here.later[state.answers[i] ? "delete" : "add"](i);
     const to = after(fresh(), i) ?? after(openRows(), i) ?? (state.answers[i] ? n : i);
@@ -81,7 +84,11 @@ function take(reply) {
   if (reply.kind !== batch.kind && !seam.unsaved()) return location.reload();
   const [before, wasOpen] = [n, !answerHere()];
   for (const i of reply.gone.map(placeOf)) state.answers[i] ??= { label: "labelled or withdrawn by others", byOthers: true };
-  for (const row of reply.rows) state.answers[batch.rows.push(row) - 1] = null;
+  for (const row of reply.rows) {
+    const i = batch.rows.push(row) - 1;
+    state.answers[i] = null;
+    tried(() => (state.remarks[i] = localStorage.getItem(remarkOf(i))));
+  }
   n = batch.rows.length;
   widen();
   const added = reply.names.filter((name) => !labels().includes(name));
@@ -105,7 +112,9 @@ function settle(key, reply) {
 // What is shown once rows came or went; what somebody is typing stays.
 function arrange(before, isLost) {
   const [next, wasEnd] = [after(fresh(), -1) ?? after(openRows(), -1), state.at === before];
-  if (isLost || (wasEnd && here.waits && next !== undefined)) return go(next ?? n);
+  const came = here.waits && next !== undefined;
+  if (came) here.waits = false;
+  if (isLost || (wasEnd && came)) return go(next ?? n);
   if (wasEnd) state.at = n;
   showProgress();
   if (n !== before && wasEnd) showOverview();
@@ -116,8 +125,9 @@ function showPanel({ version, head, lines, curve: [svg, alt] }) {
   const src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
   $("curve").replaceChildren(...(svg ? [make("img", { src, alt })] : []));
   $("panel").hidden = false;
-  $("head").textContent = head;
-  $("lines").replaceChildren(...lines.map((line) => make("li", { dir: "auto" }, line)));
+  const unbroken = (text) => text.replaceAll(" %", "\u00a0%"); // a number stays with its sign
+  $("head").textContent = unbroken(head);
+  $("lines").replaceChildren(...lines.map((line) => make("li", { dir: "auto" }, unbroken(line))));
 }
 
 for (const id of ["save", "finish"]) $(id).hidden = true;
@@ -127,4 +137,5 @@ document.body.className = "live";
 commands.l = next;
 setInterval(() => exchange(), EVERY);
 for (const name of ["online", "pageshow"]) addEventListener(name, () => exchange());
+addEventListener("pagehide", () => $("remark").blur()); // what changed after the answer is sent
 addEventListener("pagehide", () => exchange(true));

@@ -77,11 +77,7 @@ const seam = {
   recall,
   remember,
   save,
-  given: () => {}, // an answer to this row
-  takeBack(last) {
-    state.answers[last.row] = last.answer;
-    state.added.length = last.added;
-  },
+  given: () => {}, // an answer to this row, or none any more
   after: (row) => row + 1,
   unsaved: () => state.answers.some(Boolean) && csv() !== state.saved,
   progress() {
@@ -103,9 +99,12 @@ function answer(value) {
 
 function undo() {
   const last = state.past.pop();
-  if (!last) return;
-  seam.takeBack(last);
+  if (!last) return say("There is nothing to take back on this page.");
+  if (state.added[last.added] === state.answers[last.row]?.label) state.added.splice(last.added, 1);
+  state.answers[last.row] = last.answer;
   go(last.row);
+  seam.given(last.row);
+  say("Your last answer is taken back.");
 }
 
 // ---- saving
@@ -375,6 +374,7 @@ document.addEventListener("keydown", (event) => {
 
 $("field").addEventListener("input", showLabels);
 $("remark").addEventListener("input", () => {
+  say($("remark").value.length < $("remark").maxLength ? "" : "A remark holds 1,000 characters: what goes beyond is left out.");
   state.remarks[state.at] = $("remark").value.trim();
   seam.remember();
   showProgress();
@@ -387,8 +387,7 @@ $("skip").onclick = once(skip);
 $("undo").onclick = undo;
 $("peek").onclick = peek;
 $("all").onclick = () => move(n);
-$("save").onclick = () => seam.save();
-$("finish").onclick = () => seam.save();
+for (const id of ["save", "finish"]) $(id).onclick = () => seam.save();
 $("open").onclick = () => go(state.answers.indexOf(null));
 
 // The same page in another tab: what is done there counts here.
