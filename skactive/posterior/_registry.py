@@ -146,7 +146,8 @@ def prediction_as_draw(estimator: Any) -> PredictDraws:
     """The predictive distribution of a classifier as a single draw, for scores that need no more."""
     members = estimator.estimators_ if isinstance(estimator, VotingClassifier) else ()
     frozen = [member for member in members if isinstance(member, FrozenEstimator)]
-    if not all(np.array_equal(member.classes_, estimator.classes_) for member in frozen):
+    known = [estimator.classes_, np.arange(len(estimator.classes_))] if frozen else []  # or their numbers
+    if not all(any(np.array_equal(member.classes_, classes) for classes in known) for member in frozen):
         raise ValueError(
             f"`estimator` must have members that know all its classes, {estimator.classes_}, for a soft vote to "
             'average columns, and one was fitted to others before. Leave it out, or score draws, as "bald" does.'

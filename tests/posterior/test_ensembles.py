@@ -111,6 +111,13 @@ def test_members_that_know_other_labels_than_their_ensemble_are_refused():
             draws_of(estimator.fit(X[some], codes[some]), X)
 
 
+def test_a_soft_vote_takes_members_that_were_fitted_to_positions_of_its_labels():
+    frozen = FrozenEstimator(GaussianNB().fit(X, codes))
+    vote = VotingClassifier([("a", frozen)], voting="soft").fit(X, y)
+    batches = [StochasticBatchQuery("entropy", random_state=0).select(model, X, 3).tolist() for model in (frozen, vote)]
+    assert batches[0] == batches[1]
+
+
 class Configured(GaussianNB):
     def fit(self, X, y, sample_weight=None):
         self.config_ = get_config()
