@@ -20,7 +20,7 @@ def _in_a_folder(tmp_path, monkeypatch):
 def test_the_demonstration_says_what_it_does_and_ends_in_the_number_of_labels_saved(capsys):
     assert main(["demo", "--trials", "2", "-o", "a.png"]) == 0
     printed = capsys.readouterr()
-    assert re.search(r"In each of 2 trials .* by skactive's default, from\W.* BALD .* at random", printed.err)
+    assert re.search(r"In each of 2 trials .* by skactive's default, from\W.* BALD,.* at random", printed.err)
     assert re.findall(r"^ *(default|top of BALD|uniform) ", printed.out, re.MULTILINE)[:3] == [
         "default",
         "top of BALD",
